@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What the Rust kernels are compared with."""

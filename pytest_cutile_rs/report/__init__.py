@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""From results to text, JSON, Markdown, JUnit, CSV."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Device-time measurement behind one small interface."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Sources to key to cargo to published library."""

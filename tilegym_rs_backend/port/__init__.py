@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Capturing cuTile Python launches (and, later, translating them to Rust)."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Tile IR and cubins in Python."""
