@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""What a parity case is: data about one call of one op, without importing torch."""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+CHECKS = ("numerics", "ir", "sass", "perf")
+DTYPES = ("f32", "f16", "bf16")
+TORCH_DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of one op.
+
+    Attributes:
+        op: TileGym's name of the op.
+        id: unique within the op and the same on every machine.
+        dtype: ``"f32"``, ``"f16"`` or ``"bf16"``.
+        shape: in the op's own notion (matmul: M, N, K).
+        params: keyword arguments of the op, as pairs.
+        layout: how the inputs lie in memory; the op's case file interprets it.
+        perf: whether a perf item exists for it.
+        quick: whether it belongs to ``--cutile-rs-quick``.
+        data: what the inputs hold (``"randn"``, ``"nan"``, ``"overflow"`` ...).
+        raises: a regular expression; the op must refuse the call with a text that matches.
+        structural: whether Tile IR and machine code are compared too. A case that differs from another in its data
+            alone is not: it would compile the same kernel again.
+        no_information_ok: an all-NaN reference is what this case is about.
+    """
+
+    op: str
+    id: str
+    dtype: str
+    shape: tuple[int, ...]
+    params: tuple[tuple[str, object], ...] = ()
+    layout: str = "contiguous"
+    perf: bool = False
+    quick: bool = False
+    data: str = "randn"
+    raises: str = ""
+    structural: bool = True
+    no_information_ok: bool = False
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks this case takes part in, in their fixed order."""
+        wanted = {"numerics": True, "ir": self.structural, "sass": self.structural, "perf": self.perf}
+        return tuple(check for check in CHECKS if wanted[check] and not (self.raises and check != "numerics"))
+
+    @property
+    def kwargs(self) -> dict[str, object]:
+        """The op's keyword arguments."""
+        return dict(self.params)
+
+    def seed(self, run_seed: int) -> int:
+        """A seed of this case's own, so that its inputs do not depend on which other cases ran."""
+        return (run_seed * 1_000_003 + zlib.crc32(f"{self.op}[{self.id}]".encode())) & 0x7FFF_FFFF
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments of one call; tensors lie on the device they were asked for."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``|got - want| <= atol + rtol * |want|``, and why these two numbers."""
+
+    rtol: float
+    atol: float
+    why: str
+
+
+class OpSuite(ABC):
+    """All that is known of one op's parity: its cases, inputs, reference and tolerances.
+
+    A file ``cases/<op>.py`` holds one instance under the name ``SUITE``; it must import without torch.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    tolerance: Mapping[str, Tolerance]
+    nan_policy: str
+    rounding_policy: str
+    reference_dtype: str = "float64"
+
+    @abstractmethod
+    def inputs(self, case: Case, device: str, seed: int) -> Call:
+        """Arguments of the case on ``device`` (``"cuda"``, ``"cpu"``, ``"meta"``), the same for the same seed."""
+
+    @abstractmethod
+    def reference(self, case: Case, call: Call) -> Any:
+        """The right answer in ``reference_dtype``, on the device of the inputs."""
+
+    @abstractmethod
+    def torch(self, case: Case, call: Call) -> Any:
+        """What a user of plain PyTorch would run instead, in the case's dtype; timed beside both sides."""
+
+    @abstractmethod
+    def bytes_moved(self, case: Case) -> int:
+        """Bytes that have to cross device memory at least once."""
+
+    @abstractmethod
+    def flops(self, case: Case) -> int:
+        """Floating-point operations of the call."""
+
+    def call(self, call: Call, backend: str | None = None) -> Any:
+        """Runs the op through ``tilegym.ops``; ``backend`` overrides the one that is set."""
+        import tilegym
+
+        op = getattr(tilegym.ops, self.name)
+        if backend is None:
+            return op(*call.args, **call.kwargs)
+        return op(*call.args, backend=backend, **call.kwargs)
+
+    def tolerance_for(self, case: Case) -> Tolerance:
+        """The tolerance of one case; by dtype unless an op knows better."""
+        return self.tolerance[case.dtype]

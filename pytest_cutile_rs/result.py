@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""The outcome of one check of one case, in a form that JSON and pytest-xdist can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+PASS = "PASS"
+FAIL = "FAIL"
+NOT_RUN = "NOT-RUN"
+AMBIGUOUS = "AMBIGUOUS"
+NO_DATA = "NO-DATA"
+UNFAIR = "UNFAIR"
+NOISY = "NOISY"
+
+# Worst first: the order of every table and of an op's overall verdict.
+SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, NOT_RUN, PASS)
+FAILING = frozenset({FAIL, UNFAIR, NO_DATA, NOISY})
+CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY})
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check found out about one case.
+
+    Attributes:
+        check: ``"numerics"``, ``"ir"``, ``"sass"`` or ``"perf"``.
+        op: TileGym's name of the op.
+        case: the case's id.
+        status: one of ``SEVERITY``.
+        reason: one line: why, or for a PASS what was shown.
+        data: figures for the report; JSON types only.
+        details: the long message of a failure.
+        dtype: of the case, for grouping.
+    """
+
+    check: str
+    op: str
+    case: str
+    status: str
+    reason: str
+    data: dict[str, Any] = field(default_factory=dict)
+    details: str = ""
+    dtype: str = ""
+
+    @property
+    def nodeid(self) -> str:
+        """The pytest id that runs this check again."""
+        return f"cutile_rs::{self.check}::{self.op}[{self.case}]"
+
+    @property
+    def verdict(self) -> str:
+        """The check's last line."""
+        return verdict_line(self.status, self.reason)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; ``verdict`` comes last."""
+        return {
+            "check": self.check,
+            "op": self.op,
+            "case": self.case,
+            "dtype": self.dtype,
+            "status": self.status,
+            "reason": self.reason,
+            "data": self.data,
+            "details": self.details,
+            "verdict": self.verdict,
+        }
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> CheckResult:
+        """The inverse of ``to_dict``."""
+        names = ("check", "op", "case", "status", "reason", "data", "details", "dtype")
+        return cls(**{name: raw[name] for name in names if name in raw})
+
+
+def verdict_line(status: str, reason: str) -> str:
+    """``VERDICT: PASS|FAIL|NOT-RUN <reason>``; finer perf verdicts are FAILs with their name in front of the reason."""
+    word = status if status in (PASS, FAIL, NOT_RUN) else FAIL if status in FAILING else NOT_RUN
+    text = reason if word == status else f"{status} {reason}"
+    return f"VERDICT: {word} {' '.join(text.split())}".rstrip()
+
+
+def worst(statuses: Iterable[str]) -> str:
+    """The worst of some statuses; ``NOT-RUN`` of none."""
+    found = set(statuses)
+    if PASS in found and found <= {PASS, NOT_RUN}:
+        return PASS
+    return next((status for status in SEVERITY if status in found), NOT_RUN)
