@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""One cargo run on a crate, from preflight to the published library."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import BuildError
+from ..toolchain.cargo import find_cargo
+from ..toolchain.env import cargo_env
+from ..toolchain.toolkit import Toolkit
+from . import preflight
+from . import publish
+from .failures import diagnose
+from .key import Key
+from .key import source_digests
+from .runner import Outcome
+from .runner import run_cargo
+
+
+def name_of(root: Path) -> str:
+    """Return the crate's name, from its Cargo.toml."""
+    text = (root / "Cargo.toml").read_text(encoding="utf-8")
+    match = re.search(r'^\[package\][^\[]*?^name\s*=\s*"([^"]+)"', text, re.MULTILINE | re.DOTALL)
+    if match is None:
+        raise BuildError(f"{root / 'Cargo.toml'} has no [package] name", stage="preflight")
+    return match.group(1)
+
+
+def command(root: Path, *, cargo: Path, features: Sequence[str]) -> list[str]:
+    """Return the cargo command line that builds the library."""
+    line = [str(cargo), "build", "--release", "--lib", "--locked", "--message-format=json-render-diagnostics"]
+    line += ["--manifest-path", str(root / "Cargo.toml")]
+    if features:
+        line += ["--features", ",".join(sorted(features))]
+    if os.environ.get("TILEGYM_RS_OFFLINE", "") not in ("", "0"):
+        line.append("--offline")
+    return line
+
+
+def build(
+    root: Path,
+    key: Key,
+    toolkit: Toolkit,
+    *,
+    features: Sequence[str],
+    log: Path,
+    say: Callable[[str], None],
+    replace: bool = False,
+) -> publish.Published | None:
+    """Build the crate and publish the library; ``None`` when its sources changed while cargo read them.
+
+    Raises:
+        BuildError: with the stage it failed in, the first real error, the log's path and hints.
+    """
+    preflight.check(toolkit)
+    publish.sweep_staging()
+    line = command(root, cargo=find_cargo().path, features=features)
+    environment = cargo_env(toolkit, key.short)
+    environment["CARGO_TERM_COLOR"] = "never"  # the log is read by failures.py
+    try:
+        outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say)
+    except OSError as error:
+        raise BuildError(f"cargo cannot be run: {error}", stage="cargo", command=line, log_path=log) from error
+    if outcome.returncode != 0 or outcome.timed_out:
+        raise failure(outcome, line, log)
+    library, headers = artifacts(outcome, root)
+    if library is None:
+        raise BuildError(
+            'cargo succeeded but named no shared library; the crate needs crate-type = ["cdylib"]',
+            stage="cargo",
+            command=line,
+            returncode=0,
+            log_path=log,
+        )
+    if source_digests(root) != key.files:
+        say("the sources changed during the build; building again")
+        return None
+    facts = {"seconds": round(outcome.seconds, 2), "host": socket.gethostname(), "command": line}
+    if replace:
+        publish.set_aside(publish.shelf() / key.short)
+    published = publish.publish(key, name_of(root), library, headers, log, **facts)
+    say(f"built {published.library.name} in {outcome.seconds:.1f} s")
+    return published
+
+
+def failure(outcome: Outcome, line: Sequence[str], log: Path) -> BuildError:
+    """Turn a cargo run that failed into the error that is raised."""
+    if outcome.timed_out:
+        return BuildError(
+            f"cargo was ended after {outcome.seconds:.0f} s",
+            stage="cargo",
+            command=line,
+            log_path=log,
+            hints=("see the log's end for what it was at; a second try goes on where this one stopped",),
+        )
+    diagnosis = diagnose(outcome.log)
+    return BuildError(
+        f"the build failed:\n{diagnosis.error}",
+        stage=diagnosis.stage,
+        command=line,
+        returncode=outcome.returncode,
+        log_path=log,
+        hints=diagnosis.hints,
+    )
+
+
+def artifacts(outcome: Outcome, root: Path) -> tuple[Path | None, list[Path]]:
+    """Return the shared library and the headers the crate's build script wrote, as cargo's messages name them."""
+    library: Path | None = None
+    package: object = None
+    for message in outcome.messages:
+        target = message.get("target")
+        if message.get("reason") != "compiler-artifact" or not isinstance(target, dict):
+            continue
+        manifest = Path(str(message.get("manifest_path", "")))
+        names = message.get("filenames")
+        if "cdylib" in target.get("kind", ()) and manifest.parent == root and isinstance(names, list):
+            package = message.get("package_id")
+            library = next((Path(name) for name in names if str(name).endswith(".so")), library)
+    headers: list[Path] = []
+    for message in outcome.messages:
+        if message.get("reason") == "build-script-executed" and message.get("package_id") == package:
+            headers += sorted(Path(str(message.get("out_dir", "."))).glob("*.h"))
+    return library, headers

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What is checked before cargo starts, so that a missing tool is named in a second and not after minutes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from ..errors import BuildError
+from ..errors import ToolchainError
+from ..toolchain.cargo import Libclang
+from ..toolchain.cargo import find_cc
+from ..toolchain.cargo import find_libclang
+from ..toolchain.cargo import probe_headers
+from ..toolchain.dirs import target_dir
+from ..toolchain.toolkit import Toolkit
+from .failures import KNOWN
+
+COLD_BYTES = 1_200_000_000
+WARM_BYTES = 100_000_000
+
+
+def check(toolkit: Toolkit) -> None:
+    """Check C compiler, libclang with its headers, and disk space.
+
+    Raises:
+        BuildError: one of them does not do; stage ``preflight``, the fix in its hints.
+    """
+    target = target_dir()
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        free = shutil.disk_usage(target).free
+    except OSError as error:
+        raise BuildError(f"cargo's target folder {target} cannot be made: {error}", stage="preflight") from error
+    needed = WARM_BYTES if (target / "release" / "deps").is_dir() else COLD_BYTES
+    if free < needed:
+        raise BuildError(
+            f"{target} has {free / 1e9:.2f} GB free, this build needs {needed / 1e9:.1f} GB",
+            stage="preflight",
+            hints=("free some, or set TILEGYM_RS_CACHE_DIR to a larger disk",),
+        )
+    try:
+        compiler = find_cc()
+    except ToolchainError as error:
+        raise BuildError(str(error), stage="preflight") from error
+    clang = find_libclang(toolkit)
+    if clang is None:
+        raise BuildError(
+            "libclang was not found; bindgen reads cuda.h with it",
+            stage="preflight",
+            hints=("run `tilegym-rs setup`, or `apt-get install libclang-dev`, or set LIBCLANG_PATH to its folder",),
+        )
+    _check_headers(clang, compiler, target)
+
+
+def _check_headers(clang: Libclang, compiler: Path, target: Path) -> None:
+    # 0.2 s that a rebuild need not spend again with the same libclang and compiler
+    what = f"{clang}{clang.library.stat().st_mtime_ns}{compiler}{compiler.stat().st_mtime_ns}"
+    stamp = target / f".libclang-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    if stamp.exists():
+        return
+    source = target / "probe.c"
+    source.write_text("#include <stddef.h>\nsize_t probe;\n", encoding="ascii")
+    if not probe_headers(clang, source):
+        stddef = next(known for known in KNOWN if "stddef" in known.pattern.pattern)
+        raise BuildError(
+            f"{clang.library} cannot compile `#include <stddef.h>`: it comes without the compiler's builtin headers",
+            stage="preflight",
+            hints=stddef.hints,
+        )
+    stamp.touch()

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""Published libraries: a folder per build key, complete from the moment it has its name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import BuildError
+from ..toolchain.dirs import build_dir
+from .key import ABI
+from .key import TARGET
+from .key import Key
+
+MANIFEST = "build.json"
+STALE_STAGING_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Published:
+    """A complete published library: its folder, the shared object in it, and its ``build.json``."""
+
+    folder: Path
+    library: Path
+    manifest: dict[str, Any]
+
+
+def shelf() -> Path:
+    """Return the folder that holds one subfolder per build key."""
+    return build_dir() / f"{TARGET}-abi{ABI}"
+
+
+def log_dir() -> Path:
+    """Return the folder of build logs, made if missing; a failed build's log stays here."""
+    path = build_dir() / "logs"
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def read(folder: Path) -> Published | None:
+    """Return what ``folder`` holds, or ``None`` when it is not there or not complete."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        library = folder / str(manifest["library"])
+        if manifest["abi"] != ABI or library.stat().st_size != manifest["size"]:
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Published(folder, library, manifest)
+
+
+def everything() -> Iterator[Published]:
+    """Yield the published libraries, newest first."""
+    try:
+        folders = [entry for entry in shelf().iterdir() if entry.is_dir() and "." not in entry.name]
+    except OSError:
+        return
+    dated = []
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            dated.append(((folder / MANIFEST).stat().st_mtime, folder))
+    for _, folder in sorted(dated, reverse=True):
+        published = read(folder)
+        if published is not None:
+            yield published
+
+
+def by_source(source: str) -> Published | None:
+    """Return the newest library published for a source key, whatever compiler built it."""
+    return next((each for each in everything() if each.manifest.get("source_key") == source), None)
+
+
+def latest(crate: str) -> Published | None:
+    """Return the newest library of the crate named ``crate``."""
+    return next((each for each in everything() if each.manifest.get("crate") == crate), None)
+
+
+def manifest_of(key: Key, crate: str, library: Path, **extra: object) -> dict[str, Any]:
+    """Return the ``build.json`` of a library file under ``key``."""
+    content = library.read_bytes()
+    return {
+        "abi": ABI,
+        "build_id": key.short,
+        "components": key.components,
+        "crate": crate,
+        "created": time.time(),
+        "files": key.files,
+        "key": key.digest,
+        "library": library.name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "size": len(content),
+        "source_key": key.source,
+        **extra,
+    }
+
+
+def publish(key: Key, crate: str, artifact: Path, extras: Sequence[Path], log: Path, **facts: object) -> Published:
+    """Copy a built library to its place under ``key`` and return it; when somebody was faster, theirs.
+
+    Everything is written into a staging folder, ``build.json`` last, and appears by one rename.
+
+    Raises:
+        BuildError: it cannot be written (stage ``publish``).
+    """
+    place = shelf() / key.short
+    staging = shelf() / f".staging-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        staging.mkdir(mode=0o700, parents=True)
+        library = staging / f"{artifact.stem}-{key.short}{artifact.suffix}"
+        shutil.copyfile(artifact, library)
+        for extra in extras:
+            shutil.copyfile(extra, staging / extra.name)
+        shutil.copyfile(log, staging / "build.log")
+        manifest = manifest_of(key, crate, library, **facts)
+        for entry in staging.iterdir():
+            _sync(entry)
+        _write_synced(staging / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
+        _rename(staging, place)
+    except OSError as error:
+        raise BuildError(
+            f"the built library cannot be put in {place}: {error}",
+            stage="publish",
+            log_path=log,
+            hints=("free some disk space, or set TILEGYM_RS_CACHE_DIR to another directory",),
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    published = read(place)
+    if published is None:
+        raise BuildError(f"{place} was published but is not complete", stage="publish", log_path=log)
+    return published
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_synced(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _rename(staging: Path, place: Path) -> None:
+    for _ in range(3):
+        try:
+            staging.rename(place)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            if read(place) is not None:
+                return
+            set_aside(place)  # an incomplete folder: somebody deleted or damaged files in it
+    raise OSError(errno.EEXIST, "another process keeps putting incomplete folders there", str(place))
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Rename a folder to ``<name>.bad-<time>`` so that nothing finds it any more; ``None`` when it is gone already."""
+    aside = folder.with_name(f"{folder.name}.bad-{time.time_ns()}")
+    try:
+        folder.rename(aside)
+    except FileNotFoundError:
+        return None
+    return aside
+
+
+def sweep_staging() -> None:
+    """Delete staging folders that killed builds left an hour or longer ago."""
+    with contextlib.suppress(OSError):
+        for folder in shelf().glob(".staging-*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > STALE_STAGING_S:
+                    shutil.rmtree(folder, ignore_errors=True)

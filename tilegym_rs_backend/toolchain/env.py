@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Environments of child processes: inherit everything, change only what is known to do harm."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .toolkit import Toolkit
+
+# tileiras takes a libnvvm from these before its own and then exits with status 5; cargo's build scripts rerun, and
+# recompile 54 crates, when one of them changes.
+_CUDA_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
+
+# CUDA_RUST_DEBUG would put debug information into every bytecode, CARGO_TARGET_DIR would make unrelated builds wait for
+# each other, and a foreign build id would name the wrong library.
+_CARGO_VARIABLES = ("CUDA_RUST_DEBUG", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CUTILE_BUILD_ID")
+
+
+def tileiras_env() -> dict[str, str]:
+    """Return the environment tileiras runs in: this process's without CUDA_HOME, CUDA_PATH and CUDA_ROOT."""
+    return {name: value for name, value in os.environ.items() if name not in _CUDA_VARIABLES}
+
+
+def cargo_env(toolkit: Toolkit | None, build_id: str) -> dict[str, str]:
+    """Return the environment cargo runs in, for lazy builds, clippy and tests alike.
+
+    Args:
+        toolkit: gives CUDA_TOOLKIT_PATH; ``None`` leaves that to the crates.
+        build_id: compiled into the library as ``cutile_build_id()``; empty for none.
+    """
+    from . import cargo
+    from .dirs import target_dir
+
+    environment = {name: value for name, value in tileiras_env().items() if name not in _CARGO_VARIABLES}
+    if toolkit is not None:
+        environment["CUDA_TOOLKIT_PATH"] = str(toolkit.root)
+    clang = cargo.find_libclang(toolkit)
+    if clang is not None:
+        environment["LIBCLANG_PATH"] = str(clang.folder)
+        if clang.arguments and not environment.get("BINDGEN_EXTRA_CLANG_ARGS"):
+            environment["BINDGEN_EXTRA_CLANG_ARGS"] = " ".join(clang.arguments)
+    environment["CARGO_TARGET_DIR"] = str(target_dir())
+    environment.setdefault("CARGO_BUILD_JOBS", str(cargo.build_jobs()))
+    if build_id:
+        environment["CUTILE_BUILD_ID"] = build_id
+    return environment

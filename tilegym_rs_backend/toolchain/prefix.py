@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""The private prefix: CUDA pieces, libclang and CUPTI that never enter torch's environment."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from .dirs import prefix_dir
+
+LOCKS = Path(__file__).parent / "locks"
+STAMP = "installed.json"
+
+
+@lru_cache(maxsize=8)
+def lock_hash(name: str) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a lock file (``toolkit``, ``cupti``, ``environment``)."""
+    return hashlib.sha256((LOCKS / f"{name}.txt").read_bytes()).hexdigest()[:16]
+
+
+def toolkit_prefix() -> Path:
+    """Return the folder of the CUDA pieces and libclang; it exists once they are installed."""
+    return prefix_dir() / f"cuda-{lock_hash('toolkit')}"
+
+
+def toolkit_root() -> Path:
+    """Return the toolkit inside the prefix."""
+    return toolkit_prefix() / "nvidia" / "cu13"
+
+
+def libclang_folder() -> Path:
+    """Return the folder of the prefix's libclang."""
+    return toolkit_prefix() / "clang" / "native"
+
+
+def cupti_prefix() -> Path:
+    """Return the folder to put on ``sys.path`` for ``import cupti``; its extension modules fit this Python alone."""
+    return prefix_dir() / f"cupti-cp{sys.version_info[0]}{sys.version_info[1]}-{lock_hash('cupti')}"
