@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""The five names that wrappers written for TileGym's own Rust bridge use, over this package's library.
+
+A wrapper with its own cdef string runs with one changed import: `from tilegym_rs_backend.compat import ...`. What differs:
+the library compiles nothing inside a call, so a cold export answers 1; the callable returned here then compiles, loads
+and calls again, and the wrapper never sees it.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import threading
+from collections.abc import Callable
+from collections.abc import Hashable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from typing import TYPE_CHECKING
+from typing import Any
+
+from . import launch
+from .errors import CaptureError
+from .errors import LaunchError
+from .errors import TilegymRsError
+from .library import Library
+from .library import check_rc
+from .library import get_library
+from .target import target_of
+from .target import target_of_device
+from .tensors import check_tensor
+from .tensors import torch_dtype_codes
+
+if TYPE_CHECKING:
+    import torch
+
+_TAIL = 8  # grid x 3, hints x 3, device_id, raw_stream
+
+
+def bind_kernel_function_cffi(kernel: str, cdef: str) -> tuple[Any, Any]:
+    """Return ``(ffi, lib)``; ``lib.cutile_<entry>(...)`` returns a return code for `check_rc`.
+
+    Args:
+        kernel: a name for messages.
+        cdef: C declarations of the exports used; each is compared with `cutile_describe()`.
+
+    Raises:
+        LaunchError: a declaration disagrees with the library, or names an export it does not have.
+    """
+    library = get_library()
+    names = re.findall(r"\b(cutile_\w+)\s*\(", cdef)
+    if not names:
+        raise LaunchError(f"{kernel}: the cdef declares no cutile_<kernel> function", rc=-6)
+    for declaration in re.findall(r"[^;]+;", cdef):
+        if "cutile_" in declaration:
+            _compare(library, kernel, declaration)
+    return library.ffi, _Exports(library, names)
+
+
+def make_tensor_desc(ffi: Any, tensor: torch.Tensor) -> Any:
+    """Pack a CUDA tensor into a ``TensorDesc*``, to be kept alive by the caller until after the call.
+
+    Raises:
+        LaunchError: not on a CUDA device, or a layout, dtype, rank, extent or stride that no kernel takes.
+    """
+    check_tensor(tensor, "tensor", "make_tensor_desc")
+    target_of(tensor, "make_tensor_desc", "tensor")
+    desc = ffi.new("TensorDesc*")
+    desc.ptr = tensor.data_ptr()
+    desc.ndim = tensor.dim()
+    for axis, (extent, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        desc.shape[axis] = extent
+        desc.strides[axis] = stride
+    desc.dtype = torch_dtype_codes()[tensor.dtype]
+    return desc
+
+
+def get_num_sm() -> int:
+    """Return the multiprocessor count of the current CUDA device."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
+
+
+@dataclass
+class TunedResult:
+    """What `autotune_launch` found: the winner, its output, and ``(config, milliseconds or reason)`` of each."""
+
+    best_config: Any
+    output: Any
+    tuning_record: list[tuple[Any, float | str]] = field(default_factory=list)
+    cache_hit: bool = False
+
+
+_tuned: dict[Hashable, TunedResult] = {}
+_tuned_lock = threading.Lock()
+
+
+def autotune_launch(
+    kernel_fn: Callable[[Any], Any],
+    configs: Sequence[Any],
+    key: Hashable,
+    kernel_name: str = "unknown",
+    warmup: int = 2,
+    rep: int = 10,
+    kernel_filter: str | None = None,
+    timer: Callable[[Callable[[], Any], int, int], float] | None = None,
+) -> TunedResult:
+    """Run `kernel_fn` with the fastest of `configs`, measured once per (kernel_name, device, key).
+
+    CUDA events with a flushed L2 measure it, never a profiler; `kernel_filter` is therefore without effect. A config that
+    raises is dropped, with its reason in the record. One config is not measured at all.
+
+    Raises:
+        CaptureError: several configs and nothing cached while a CUDA graph is captured.
+        TilegymRsError: every config failed.
+    """
+    import torch
+
+    if not configs:
+        raise TilegymRsError(f"{kernel_name}: no configuration to choose from")
+    on_gpu = torch.cuda.is_available()
+    cache_key = (kernel_name, torch.cuda.current_device() if on_gpu else -1, key)
+    found = _tuned.get(cache_key)
+    if found is not None:
+        return TunedResult(found.best_config, kernel_fn(found.best_config), found.tuning_record, cache_hit=True)
+    if len(configs) == 1:
+        return TunedResult(configs[0], kernel_fn(configs[0]))
+    if on_gpu and torch.cuda.is_current_stream_capturing():
+        raise CaptureError(f"{kernel_name}: tuning is not possible under graph capture; call it once before", rc=1)
+    with _tuned_lock:
+        record: list[tuple[Any, float | str]] = []
+        for config in configs:
+            try:
+                record.append((config, (timer or _event_milliseconds)(lambda c=config: kernel_fn(c), warmup, rep)))
+            except (TilegymRsError, RuntimeError, NotImplementedError) as error:
+                record.append((config, str(error)))
+        timed = [(value, index) for index, (_, value) in enumerate(record) if isinstance(value, float)]
+        if not timed:
+            reasons = "; ".join(f"{config}: {reason}" for config, reason in record)
+            raise TilegymRsError(f"{kernel_name}: every configuration failed: {reasons}")
+        best = configs[min(timed)[1]]
+        _tuned[cache_key] = TunedResult(best, None, record)
+    return TunedResult(best, kernel_fn(best), record)
+
+
+def _event_milliseconds(call: Callable[[], Any], warmup: int, rep: int) -> float:
+    import torch
+
+    for _ in range(max(warmup, 1)):
+        call()
+    flush = torch.empty(2 * torch.cuda.get_device_properties("cuda").L2_cache_size, dtype=torch.int8, device="cuda")
+    samples = []
+    for _ in range(max(rep, 1)):
+        flush.zero_()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        samples.append(float(start.elapsed_time(end)))
+    return statistics.median(samples)
+
+
+class _Exports:
+    """Stands for cffi's lib: only the declared exports, each compiling on a cold answer."""
+
+    def __init__(self, library: Library, names: Sequence[str]) -> None:
+        for name in names:
+            setattr(self, name, _export(library, name.removeprefix("cutile_")))
+
+
+def _export(library: Library, kernel: str) -> Callable[..., int]:
+    function = library.export(kernel)
+    entry = library.kernel(kernel)
+    kinds = [param["kind"] for param in entry["params"]]
+    n_descs = sum(kind != "scalar" for kind in kinds)
+    name = library.ffi.new("char[]", kernel.encode())
+
+    def call(*args: Any) -> int:
+        rc = int(function(*args))
+        if rc != 1:
+            return rc
+        ffi = library.ffi
+        descs = ffi.new("TensorDesc*[]", [arg for arg, kind in zip(args, kinds, strict=False) if kind != "scalar"])
+        constants = [int(value) for value in args[len(kinds) : -_TAIL]]
+        hints = [int(value) for value in args[-5:-2]]
+        block = ffi.new("int32_t[]", constants)
+        token = int(library.lib.cutile_spec(name, descs, n_descs, block, len(constants), *hints))
+        if token < 0:
+            return token
+        launch.load(library, token, target_of_device(int(args[-2])))
+        return int(function(*args))
+
+    return call
+
+
+def _compare(library: Library, kernel: str, declaration: str) -> None:
+    name, theirs = _parse(declaration)
+    expected = library.kernel(name.removeprefix("cutile_"))["cdef"]
+    _, ours = _parse(expected)
+    same_types = [kind for kind, _ in theirs] == [kind for kind, _ in ours]
+    places = {param: place for place, (_, param) in enumerate(ours)}
+    moved = [param for place, (_, param) in enumerate(theirs) if param in places and places[param] != place]
+    if not same_types or moved:
+        raise LaunchError(
+            f"{kernel}: the cdef of {name} disagrees with the library (cutile_describe): it declares "
+            f"`{' '.join(declaration.split())}`, the library has `{expected}`"
+            + (f"; moved: {', '.join(moved)}" if moved else ""),
+            rc=-6,
+        )
+
+
+def _parse(declaration: str) -> tuple[str, list[tuple[str, str]]]:
+    match = re.search(r"(cutile_\w+)\s*\((.*)\)\s*;", declaration, re.DOTALL)
+    if match is None:
+        raise LaunchError(f"cannot read the declaration `{' '.join(declaration.split())}`", rc=-6)
+    params = []
+    for part in match.group(2).split(","):
+        words = part.replace("*", " * ").split()
+        params.append((" ".join(words[:-1]), words[-1]))
+    return match.group(1), params
+
+
+__all__ = [
+    "TunedResult",
+    "autotune_launch",
+    "bind_kernel_function_cffi",
+    "check_rc",
+    "get_num_sm",
+    "make_tensor_desc",
+]

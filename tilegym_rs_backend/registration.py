@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Registers the backend `cutile_rs` with TileGym: the only file that touches TileGym's selector and dispatcher.
+
+TileGym 1.5.1 has no plugin hook. Two public functions carry the work: `get_available_backends()` returns the live set
+of names, and `register_impl` stores an implementation. Every op TileGym dispatches gets an entry of ours, so that TileGym
+never answers for `cutile_rs` with another backend: one that has no Rust implementation raises NotImplementedError.
+TileGym's own backend `cutile-rs` (hyphen) is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+BACKEND = "cutile_rs"
+_SELECTOR = "tilegym.backend.selector"
+_DISPATCHER = "tilegym.backend.dispatcher"
+_DYNAMO_CONFIG = "torch._dynamo.config"
+_CHOICE = "CUTILE_TUTORIALS_BACKEND"
+
+
+@contextlib.contextmanager
+def while_loading(name: str) -> Iterator[None]:
+    """Hide our name in CUTILE_TUTORIALS_BACKEND while TileGym's selector loads: it refuses names it does not know yet."""
+    chosen = os.environ.get(_CHOICE) if name == _SELECTOR else None
+    if chosen != BACKEND:
+        yield
+        return
+    del os.environ[_CHOICE]
+    try:
+        yield
+    finally:
+        os.environ[_CHOICE] = chosen
+
+
+def after_loading(name: str, module: ModuleType) -> None:
+    """Add the backend to a TileGym module whose body has just run."""
+    if name == _SELECTOR:
+        _join_selector(module)
+    elif name == _DISPATCHER:
+        _join_dispatcher(module)
+        if _DYNAMO_CONFIG in sys.modules:
+            _let_dynamo_ignore_logging()
+    elif name == _DYNAMO_CONFIG and _loaded(_DISPATCHER) is not None:
+        _let_dynamo_ignore_logging()
+
+
+def register() -> None:
+    """Register with a TileGym that is loaded already, or as soon as it is loaded.
+
+    Needed where torch's autoload is off (TORCH_DEVICE_BACKEND_AUTOLOAD=0); harmless elsewhere.
+    """
+    import tilegym_rs_autoload
+
+    tilegym_rs_autoload.install()
+    selector, dispatcher = _loaded(_SELECTOR), _loaded(_DISPATCHER)
+    if selector is not None and BACKEND not in selector._AVAILABLE_BACKENDS:
+        _join_selector(selector)
+    if dispatcher is not None and not hasattr(dispatcher.dispatch, "_tilegym_rs"):
+        _join_dispatcher(dispatcher)
+        _rebind_dispatch(dispatcher)
+    if _DYNAMO_CONFIG in sys.modules and dispatcher is not None:
+        _let_dynamo_ignore_logging()
+
+
+def _loaded(name: str) -> ModuleType | None:
+    """Return a module whose body has run to its end; one that is still loading is the finder's to treat."""
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    return None if getattr(spec, "_initializing", False) else module
+
+
+@functools.cache
+def native_ops() -> tuple[str, ...]:
+    """Return the names of the ops with a native Rust implementation, sorted."""
+    import pkgutil
+
+    from . import ops
+
+    return tuple(
+        sorted(module.name for module in pkgutil.iter_modules(ops.__path__) if not module.name.startswith("_"))
+    )
+
+
+def implementation(op: str) -> Callable[..., Any]:
+    """Return our implementation of a TileGym op; raises NotImplementedError naming op and backend."""
+    if op not in native_ops():
+        raise NotImplementedError(
+            f"{op} has no implementation in backend {BACKEND!r} yet; it has: {', '.join(native_ops())}. "
+            "Use tilegym.set_backend('cutile') for this op, or pass backend='cutile' in the call."
+        )
+    module = importlib.import_module(f".ops.{op}", __package__)
+    found: Callable[..., Any] = getattr(module, op)
+    return found
+
+
+def _join_selector(selector: ModuleType) -> None:
+    selector._AVAILABLE_BACKENDS.add(BACKEND)
+    if os.environ.get(_CHOICE) == BACKEND:
+        selector.set_backend(BACKEND)
+
+
+def _join_dispatcher(dispatcher: ModuleType) -> None:
+    """Give every op that is dispatched, now or later, an implementation of ours."""
+    for op in list(dispatcher._REGISTRY):
+        _register(dispatcher, op)
+    original = dispatcher.dispatch
+
+    @functools.wraps(original)
+    def dispatch(name: str, *args: Any, **kwargs: Any) -> Any:
+        decorator = original(name, *args, **kwargs)
+
+        def decorate(default_impl: Callable[..., Any]) -> Any:
+            wrapper = decorator(default_impl)
+            _register(dispatcher, name)
+            return wrapper
+
+        return decorate
+
+    dispatch._tilegym_rs = True  # type: ignore[attr-defined]
+    dispatcher.dispatch = dispatch  # type: ignore[attr-defined]
+
+
+def _rebind_dispatch(dispatcher: ModuleType) -> None:
+    # `tilegym.backend` has bound the old function by name; suites that are imported later take it from there.
+    package = sys.modules.get("tilegym.backend")
+    if package is not None and hasattr(package, "dispatch"):
+        package.dispatch = dispatcher.dispatch  # type: ignore[attr-defined]
+
+
+def _register(dispatcher: ModuleType, op: str) -> None:
+    registry = dispatcher._REGISTRY.setdefault(op, {})
+    if BACKEND in registry:
+        return
+
+    def first_call(*args: Any, **kwargs: Any) -> Any:
+        found = implementation(op)
+        registry[BACKEND] = found  # from now on TileGym calls it directly
+        return found(*args, **kwargs)
+
+    first_call.__name__ = op
+    first_call.__qualname__ = op
+    dispatcher.register_impl(op, backend=BACKEND)(first_call)
+
+
+def _let_dynamo_ignore_logging() -> None:
+    """TileGym's dispatcher logs on every call, which stops torch.compile at each op unless told otherwise."""
+    dispatcher, config = sys.modules[_DISPATCHER], sys.modules[_DYNAMO_CONFIG]
+    methods = {dispatcher.logger.debug, dispatcher.logger.warning}
+    with contextlib.suppress(AttributeError):
+        config.ignore_logger_methods = set(config.ignore_logger_methods) | methods  # type: ignore[attr-defined]
+
+
+__all__ = ["BACKEND", "after_loading", "implementation", "native_ops", "register", "while_loading"]

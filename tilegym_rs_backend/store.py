@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""The cubin store on disk: look-up key -> digest -> cubin, each file published by one rename and checked when read.
+
+Two levels, because many look-up keys (library builds, moved source lines) give the same machine code, and because a
+hit must need neither the front end nor tileiras. Layout under the store's root:
+`lookup/<k>/<key>` holds a digest, `cubins/<d>/<digest>` a cubin behind a header with its hash, `refused/<d>/<digest>`
+the error of a bytecode that tileiras refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+_MAGIC = b"TGRS1\n"
+_HASH_BYTES = 32
+
+
+class Store:
+    """A store rooted at one directory; many processes may share it. I/O errors on writing are soft: a cold start costs
+    time, never a failure.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def digest_of(self, lookup_key: str) -> str | None:
+        """Return the digest a look-up key stands for, None when unknown."""
+        text = self._read("lookup", lookup_key)
+        return text.decode(errors="replace").strip() if text else None
+
+    def cubin(self, digest: str) -> bytes | None:
+        """Return the machine code of a digest; a corrupt file is removed and counts as absent."""
+        blob = self._read("cubins", digest)
+        if blob is None:
+            return None
+        head = len(_MAGIC) + _HASH_BYTES
+        payload = blob[head:]
+        if blob[: len(_MAGIC)] == _MAGIC and hashlib.sha256(payload).digest() == blob[len(_MAGIC) : head]:
+            return payload
+        self._path("cubins", digest).unlink(missing_ok=True)
+        return None
+
+    def refusal(self, digest: str) -> str | None:
+        """Return why tileiras refused this digest's bytecode, None when it did not."""
+        text = self._read("refused", digest)
+        return text.decode(errors="replace") if text else None
+
+    def put_lookup(self, lookup_key: str, digest: str) -> None:
+        """Record what a look-up key stands for."""
+        self._write("lookup", lookup_key, digest.encode())
+
+    def put_cubin(self, digest: str, cubin: bytes) -> None:
+        """Record a digest's machine code."""
+        self._write("cubins", digest, _MAGIC + hashlib.sha256(cubin).digest() + cubin)
+
+    def put_refusal(self, digest: str, message: str) -> None:
+        """Remember that tileiras refused this digest's bytecode."""
+        self._write("refused", digest, message.encode())
+
+    def _path(self, kind: str, key: str) -> Path:
+        return self.root / kind / key[:2] / key
+
+    def _read(self, kind: str, key: str) -> bytes | None:
+        try:
+            return self._path(kind, key).read_bytes()
+        except OSError:
+            return None
+
+    def _write(self, kind: str, key: str, data: bytes) -> None:
+        path = self._path(kind, key)
+        temporary: str | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except OSError:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Where a launch goes: a CUDA device, or a recorder that only notes what would be launched."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from .errors import LaunchError
+
+if TYPE_CHECKING:
+    import torch
+
+# Multiprocessors of the GPU that stands for an architecture when none is there, so that grids match that machine's.
+SM_COUNTS = {"sm_80": 108, "sm_90": 132, "sm_100": 148, "sm_120": 188}
+DEFAULT_ARCH = "sm_90"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One launch that was asked for under `record`.
+
+    `token` is the specialization's number in the library, `spec_text` its stable text; grid counts tile blocks.
+    """
+
+    kernel: str
+    token: int
+    grid: tuple[int, int, int]
+    constants: dict[str, int]
+    hints: dict[str, int]
+    spec_text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A device as the ops see it: architecture, multiprocessor count, CUDA index (-1 for a recorder)."""
+
+    arch: str
+    sm_count: int
+    index: int
+    recorded: list[Recorded] = field(default_factory=list)
+
+
+_devices: dict[int, Target] = {}
+_recorder: contextvars.ContextVar[Target | None] = contextvars.ContextVar("tilegym_rs_recorder", default=None)
+
+
+def target_of(tensor: torch.Tensor, op: str, name: str) -> Target:
+    """Return the target of a launch on `tensor`.
+
+    Raises:
+        LaunchError: the tensor is not on a CUDA device and nothing records; the message names the tensor.
+    """
+    index = tensor.get_device() if tensor.is_cuda else -1
+    if index >= 0:
+        return target_of_device(index)
+    recorder = _recorder.get()
+    if recorder is None:
+        raise LaunchError(
+            f"{op}: {name} is on {tensor.device}; the Rust kernels run on CUDA tensors: move it with .cuda()", rc=-4
+        )
+    return recorder
+
+
+def target_of_device(index: int) -> Target:
+    """Return the target that stands for CUDA device `index`."""
+    found = _devices.get(index)
+    return found if found is not None else _device(index)
+
+
+def _device(index: int) -> Target:
+    import torch
+
+    properties = torch.cuda.get_device_properties(index)
+    arch = os.environ.get("TILEGYM_RS_ARCH") or f"sm_{properties.major}{properties.minor}"
+    return _devices.setdefault(index, Target(arch, properties.multi_processor_count, index))
+
+
+def recorder_target(arch: str | None = None, sm_count: int | None = None) -> Target:
+    """Return a fresh recorder for `arch` (TILEGYM_RS_ARCH or sm_90), with that architecture's multiprocessor count."""
+    arch = arch or os.environ.get("TILEGYM_RS_ARCH") or DEFAULT_ARCH
+    return Target(arch, sm_count or SM_COUNTS.get(arch, SM_COUNTS[DEFAULT_ARCH]), -1)
+
+
+@contextlib.contextmanager
+def record(arch: str | None = None, sm_count: int | None = None) -> Iterator[list[Recorded]]:
+    """Let ops take CPU and meta tensors, launch nothing, and yield the list of launches they would have made.
+
+    CUDA tensors launch as always. The outputs of a recorded op are allocated and hold nothing of meaning.
+    """
+    target = recorder_target(arch, sm_count)
+    token = _recorder.set(target)
+    try:
+        yield target.recorded
+    finally:
+        _recorder.reset(token)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""Tensors at the boundary: dtype codes, validation, and the metadata a plan is made from.
+
+A plan depends on a tensor's shape, strides, dtype and the 16-byte class of its address, never on the address itself.
+`TensorMeta` is exactly that, hashable, so that plans can be cached by it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import NamedTuple
+
+from .errors import LaunchError
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_RANK = 5
+_I32_MAX = 2**31 - 1
+
+# C contract, ABI 1. The names are the Rust side's; `torch_dtype_codes` maps torch's to them.
+DTYPE_CODES: dict[str, int] = {
+    "f32": 0,
+    "f16": 1,
+    "bf16": 2,
+    "i32": 3,
+    "i64": 4,
+    "f8e5m2": 5,
+    "f4e2m1x2": 6,
+    "f8e4m3fn": 7,
+    "u8": 8,
+    "i8": 9,
+    "i16": 10,
+    "f64": 11,
+    "bool": 12,
+    "f8e8m0": 13,
+}
+
+_TORCH_NAMES = {
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "int32": "i32",
+    "int64": "i64",
+    "float8_e5m2": "f8e5m2",
+    "float4_e2m1fn_x2": "f4e2m1x2",
+    "float8_e4m3fn": "f8e4m3fn",
+    "uint8": "u8",
+    "int8": "i8",
+    "int16": "i16",
+    "float64": "f64",
+    "bool": "bool",
+    "float8_e8m0fnu": "f8e8m0",
+}
+
+
+class TensorMeta(NamedTuple):
+    """What a plan knows of one tensor: shape and strides in elements, dtype, and whether its address divides by 16."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    aligned: bool
+
+
+@functools.cache
+def torch_dtype_codes() -> dict[torch.dtype, int]:
+    """Return the dtype code of each torch dtype the contract knows (older torch releases lack some)."""
+    import torch
+
+    return {getattr(torch, name): DTYPE_CODES[code] for name, code in _TORCH_NAMES.items() if hasattr(torch, name)}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the contract's name of a torch dtype, ``"f16"`` for ``torch.float16``."""
+    code = torch_dtype_codes().get(dtype)
+    if code is None:
+        raise LaunchError(f"dtype {dtype} has no code in the kernels' contract; convert the tensor first", rc=-2)
+    return next(name for name, value in DTYPE_CODES.items() if value == code)
+
+
+def meta_of(tensor: torch.Tensor) -> TensorMeta:
+    """Return the metadata of a tensor; a meta tensor counts as aligned, as every fresh allocation is."""
+    address = 0 if tensor.is_meta else tensor.data_ptr()
+    return TensorMeta(tuple(tensor.shape), tensor.stride(), tensor.dtype, address % 16 == 0)
+
+
+def check_tensor(tensor: Any, name: str, op: str) -> None:
+    """Raise unless `tensor` can be described to a kernel.
+
+    Raises:
+        TypeError: not a tensor.
+        LaunchError: a layout, dtype, rank, extent or stride the kernels cannot take; the message names the tensor.
+    """
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{op}: {name} must be a torch.Tensor, got {type(tensor).__name__}")
+    if _is_fake(tensor):
+        raise LaunchError(
+            f"{op}: {name} is a fake tensor (torch.compile or FakeTensorMode): it has no memory to run on; "
+            "call the op outside of tracing, for example under torch.compiler.disable",
+            rc=-6,
+        )
+    if tensor.layout != torch.strided:
+        raise LaunchError(f"{op}: {name} has layout {tensor.layout}; the kernels take strided tensors: use .to_dense()")
+    if tensor.dtype not in torch_dtype_codes():
+        raise LaunchError(f"{op}: {name} has dtype {tensor.dtype}, which no kernel takes; convert it first", rc=-2)
+    if tensor.is_neg() or tensor.is_conj():
+        raise LaunchError(f"{op}: {name} is a lazily negated or conjugated view: call .resolve_neg().resolve_conj()")
+    check_extents(name, op, tuple(tensor.shape), tensor.stride())
+
+
+def check_extents(name: str, op: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """Raise LaunchError for a rank above 5, or an extent or stride that is negative or beyond 32 bits."""
+    if len(shape) > MAX_RANK:
+        raise LaunchError(f"{op}: {name} has {len(shape)} dimensions, the kernels take at most {MAX_RANK}", rc=-6)
+    for what, values in (("extent", shape), ("stride", strides)):
+        for axis, value in enumerate(values):
+            if not 0 <= value <= _I32_MAX:
+                raise LaunchError(
+                    f"{op}: {name} has {what} {value} on axis {axis}, outside of 0..{_I32_MAX} (kernels index with 32 "
+                    "bits): split the tensor along that axis, or make it contiguous",
+                    rc=-6,
+                )
+
+
+def check_same_device(op: str, **tensors: torch.Tensor) -> None:
+    """Raise LaunchError naming two tensors that live on different devices."""
+    items = iter(tensors.items())
+    first_name, first = next(items)
+    for name, tensor in items:
+        if tensor.device != first.device:
+            raise LaunchError(
+                f"{op}: {first_name} is on {first.device} but {name} is on {tensor.device}; a kernel runs on one "
+                f"device: move one of them, for example {name}.to({str(first.device)!r})",
+                rc=-6,
+            )
+
+
+def _is_fake(tensor: torch.Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
