@@ -7,6 +7,8 @@ TileGym's own modules are loaded.
 """
 
 import sys
+from types import ModuleType
+from typing import Any
 
 WATCHED = ("tilegym.backend.selector", "tilegym.backend.dispatcher", "torch._dynamo.config")
 
@@ -14,18 +16,19 @@ WATCHED = ("tilegym.backend.selector", "tilegym.backend.dispatcher", "torch._dyn
 class _Loader:
     """The module's own loader, with a call to the registration after the module's body ran."""
 
-    def __init__(self, loader, name):
+    def __init__(self, loader: Any, name: str) -> None:
         self._loader = loader
         self._name = name
 
-    def __getattr__(self, attribute):
+    def __getattr__(self, attribute: str) -> Any:
         return getattr(self._loader, attribute)
 
-    def create_module(self, spec):
+    def create_module(self, spec: Any) -> Any:
         return self._loader.create_module(spec)
 
-    def exec_module(self, module):
-        module.__spec__.loader = self._loader
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         registration = _registration()
         if registration is None:
@@ -42,7 +45,7 @@ class _Loader:
 class _Finder:
     """Finds nothing itself: asks the other finders and wraps what they found for the watched names."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if fullname not in WATCHED:
             return None
         for finder in sys.meta_path:
@@ -57,18 +60,16 @@ class _Finder:
         return None
 
 
-def install():
+def install() -> None:
     """Install the finder once; never raises."""
     try:
-        if not any(
-            type(finder).__name__ == "_Finder" and type(finder).__module__ == __name__ for finder in sys.meta_path
-        ):
+        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _Finder())
     except Exception as error:
         _complain(error)
 
 
-def _registration():
+def _registration() -> Any:
     try:
         from tilegym_rs_backend import registration
 
@@ -78,7 +79,7 @@ def _registration():
         return None
 
 
-def _complain(error):
+def _complain(error: Exception) -> None:
     try:
         import warnings
 

@@ -86,8 +86,6 @@ def verdict_line(status: str, reason: str) -> str:
 
 
 def worst(statuses: Iterable[str]) -> str:
-    """The worst of some statuses; ``NOT-RUN`` of none."""
+    """The worst of some statuses; ``NOT-RUN`` of none, and of a group that ran in part."""
     found = set(statuses)
-    if PASS in found and found <= {PASS, NOT_RUN}:
-        return PASS
     return next((status for status in SEVERITY if status in found), NOT_RUN)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Rust (cutile-rs) implementations of NVIDIA TileGym's ops, registered with TileGym as backend ``cutile_rs``.
 
-Importing this package registers the backend with TileGym, now or when TileGym is imported; nothing is built, and neither
-torch nor CUDA is touched, until an op is called.
+Importing this package registers the backend with TileGym, now or when TileGym is imported; nothing is built, and
+neither torch nor CUDA is touched, until an op is called.
 """
 
 from __future__ import annotations

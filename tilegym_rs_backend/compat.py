@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The five names that wrappers written for TileGym's own Rust bridge use, over this package's library.
 
-A wrapper with its own cdef string runs with one changed import: `from tilegym_rs_backend.compat import ...`. What differs:
-the library compiles nothing inside a call, so a cold export answers 1; the callable returned here then compiles, loads
-and calls again, and the wrapper never sees it.
+A wrapper with its own cdef string runs with one changed import: `from tilegym_rs_backend.compat import ...`. What
+differs: the library compiles nothing inside a call, so a cold export answers 1; the callable returned here then
+compiles, loads and calls again, and the wrapper never sees it.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import statistics
 import threading
@@ -108,8 +109,8 @@ def autotune_launch(
 ) -> TunedResult:
     """Run `kernel_fn` with the fastest of `configs`, measured once per (kernel_name, device, key).
 
-    CUDA events with a flushed L2 measure it, never a profiler; `kernel_filter` is therefore without effect. A config that
-    raises is dropped, with its reason in the record. One config is not measured at all.
+    CUDA events with a flushed L2 measure it, never a profiler; `kernel_filter` is therefore without effect. A config
+    that raises is dropped, with its reason in the record. One config is not measured at all.
 
     Raises:
         CaptureError: several configs and nothing cached while a CUDA graph is captured.
@@ -130,9 +131,10 @@ def autotune_launch(
         raise CaptureError(f"{kernel_name}: tuning is not possible under graph capture; call it once before", rc=1)
     with _tuned_lock:
         record: list[tuple[Any, float | str]] = []
+        measure = timer or _event_milliseconds
         for config in configs:
             try:
-                record.append((config, (timer or _event_milliseconds)(lambda c=config: kernel_fn(c), warmup, rep)))
+                record.append((config, measure(functools.partial(kernel_fn, config), warmup, rep)))
             except (TilegymRsError, RuntimeError, NotImplementedError) as error:
                 record.append((config, str(error)))
         timed = [(value, index) for index, (_, value) in enumerate(record) if isinstance(value, float)]

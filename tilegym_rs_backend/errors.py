@@ -19,7 +19,8 @@ class BuildError(TilegymRsError):
     """Building or loading the Rust library failed.
 
     Attributes:
-        stage: where it stopped (``"preflight"``, ``"lock"``, ``"cargo"``, ``"bindgen"``, ``"link"``, ``"publish"``, ``"load"``).
+        stage: where it stopped: ``"preflight"``, ``"lock"``, ``"cargo"``, ``"bindgen"``, ``"link"``, ``"publish"`` or
+            ``"load"``.
         command: the command line that failed, empty when none ran.
         returncode: its exit status, ``None`` when it did not end by itself.
         log_path: the full log on disk.

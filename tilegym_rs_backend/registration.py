@@ -2,8 +2,9 @@
 """Registers the backend `cutile_rs` with TileGym: the only file that touches TileGym's selector and dispatcher.
 
 TileGym 1.5.1 has no plugin hook. Two public functions carry the work: `get_available_backends()` returns the live set
-of names, and `register_impl` stores an implementation. Every op TileGym dispatches gets an entry of ours, so that TileGym
-never answers for `cutile_rs` with another backend: one that has no Rust implementation raises NotImplementedError.
+of names, and `register_impl` stores an implementation. Every op TileGym dispatches gets an entry of ours, so that
+TileGym never answers for `cutile_rs` with another backend: one without a Rust implementation raises
+NotImplementedError.
 TileGym's own backend `cutile-rs` (hyphen) is left alone.
 """
 
@@ -28,7 +29,7 @@ _CHOICE = "CUTILE_TUTORIALS_BACKEND"
 
 @contextlib.contextmanager
 def while_loading(name: str) -> Iterator[None]:
-    """Hide our name in CUTILE_TUTORIALS_BACKEND while TileGym's selector loads: it refuses names it does not know yet."""
+    """Hide our name in CUTILE_TUTORIALS_BACKEND while TileGym's selector loads: it refuses names it does not know."""
     chosen = os.environ.get(_CHOICE) if name == _SELECTOR else None
     if chosen != BACKEND:
         yield

@@ -85,8 +85,8 @@ class _ForwardOnly(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         raise NotImplementedError(
-            f"{ctx.op} has no backward in backend 'cutile_rs' (nor in TileGym's cuTile); call it under torch.no_grad(), "
-            "or detach its input"
+            f"{ctx.op} has no backward in backend 'cutile_rs' (nor in TileGym's cuTile); call it under "
+            "torch.no_grad(), or detach its input"
         )
 
 
