@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+//! A kernel as build.rs describes it from its signature, and its specializations.
+
+use crate::table::Table;
+use std::ffi::CStr;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elem {
+    /// Index among the type generics.
+    Generic(usize),
+    /// dtype code.
+    Concrete(u8),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Tensor { rank: usize, elem: Elem },
+    Pointer { elem: Elem },
+    Scalar,
+}
+
+#[derive(Debug)]
+pub struct Param {
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GenericKind {
+    /// A type bound by the tensors that carry it: its index among the type generics.
+    Bound(usize),
+    /// A type that no tensor carries: a dtype code among the constants.
+    Free,
+    Int,
+    Bool,
+}
+
+#[derive(Debug)]
+pub struct Generic {
+    pub name: &'static str,
+    pub kind: GenericKind,
+}
+
+pub struct Kernel {
+    pub name: &'static str,
+    /// The symbol in the cubin.
+    pub entry: &'static CStr,
+    /// The `#[cutile::module]`.
+    pub module: &'static str,
+    pub ast: fn() -> cutile_compiler::ast::Module,
+    pub params: &'static [Param],
+    /// In declaration order.
+    pub generics: &'static [Generic],
+    /// Parameters passed as descriptors, scalars, constants: the counts of a call's three lists.
+    pub tensors: usize,
+    pub scalars: usize,
+    pub constants: usize,
+    pub specs: Table,
+}
+
+impl Kernel {
+    /// Parameters that come as descriptors, in order.
+    pub fn descriptors(&self) -> impl Iterator<Item = &'static Param> {
+        self.params.iter().filter(|p| p.kind != Kind::Scalar)
+    }
+
+    /// Generics that come as constants, in order.
+    pub fn constant_generics(&self) -> impl Iterator<Item = &'static Generic> {
+        self.generics.iter().filter(|g| !matches!(g.kind, GenericKind::Bound(_)))
+    }
+}
