@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""What a peer is: the implementation that ours is compared with, launch by launch and call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+from typing import Protocol
+
+from pytest_cutile_rs.case import Call
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import OpSuite
+
+
+class PeerError(Exception):
+    """The peer could not do what was asked: not installed, its worker died or took too long."""
+
+
+class PeerRefused(PeerError):
+    """The peer itself refused this call (an assertion or error of its own), so there is nothing to compare with."""
+
+
+@dataclass(frozen=True)
+class PeerLaunch:
+    """One kernel launch of the peer.
+
+    Attributes:
+        name: the kernel's name in the peer's source.
+        grid: blocks in x, y, z.
+        hints: compiler hints in force (occupancy, num_ctas, num_worker_warps).
+        bytecode: its Tile IR, version 13.4.
+        constants: compile-time constants by parameter name.
+        arguments: what each argument was, in words.
+        configurations: how many configurations the peer's tuner would have tried; 0 when it asks none. The first is
+            taken here, since nothing is timed.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    hints: Mapping[str, Any]
+    bytecode: bytes = field(repr=False)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    configurations: int = 0
+
+
+class Peer(Protocol):
+    """The side that ours is compared with."""
+
+    name: str
+
+    def available(self) -> str | None:
+        """Why this peer cannot be used here, None when it can. Imports neither torch nor the peer."""
+
+    def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[PeerLaunch, ...]:
+        """The launches of a case for ``arch``, without a GPU.
+
+        Raises:
+            PeerRefused: the peer raised on this call.
+            PeerError: the peer's worker failed.
+        """
+
+    def call(self, suite: OpSuite, call: Call) -> Any:
+        """Run the call on the GPU its tensors are on, and return what the op returns."""
+
+    def facts(self) -> dict[str, Any]:
+        """Versions and tools used so far, for the run's record."""
+
+    def close(self) -> None:
+        """Give back what the peer holds (its worker process); it starts again when asked again."""
