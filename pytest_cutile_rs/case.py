@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
+from typing import ClassVar
 
 CHECKS = ("numerics", "ir", "sass", "perf")
 DTYPES = ("f32", "f16", "bf16")
@@ -91,7 +92,7 @@ class OpSuite(ABC):
 
     name: str
     cases: tuple[Case, ...]
-    tolerance: Mapping[str, Tolerance]
+    tolerance: ClassVar[Mapping[str, Tolerance]]
     nan_policy: str
     rounding_policy: str
     reference_dtype: str = "float64"

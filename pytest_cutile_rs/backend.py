@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""The side under test, behind an interface so that the plugin's rules are tested without torch, cargo or a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+from typing import Protocol
+
+from pytest_cutile_rs.case import Call
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import OpSuite
+
+DEFAULT_ARCH = "sm_90"
+OURS = "cutile_rs"
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where numbers are computed.
+
+    Attributes:
+        kind: torch's device name (``"cuda"``), or empty when the ops cannot run here.
+        arch: of the GPU, empty without one.
+        reason: why ``kind`` is empty.
+        timed: whether device time can be measured.
+    """
+
+    kind: str
+    arch: str = ""
+    reason: str = ""
+    timed: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch as the checks compare it; a peer's launch has the first four attributes too."""
+
+    name: str
+    grid: tuple[int, ...]
+    hints: Mapping[str, Any]
+    bytecode: bytes
+    spec_text: str = ""
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """What the plugin asks of the side under test."""
+
+    def device(self) -> Device:
+        """Where ops can run now; may initialise CUDA, so it is asked for at the first item and not before."""
+
+    def prepare(self) -> None:
+        """Registers the backend; called once, before the first item."""
+
+    def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
+        """The launches of a case for ``arch``, compiled to bytecode without running anything."""
+
+    def call(self, suite: OpSuite, call: Call) -> Any:
+        """Runs the op."""
+
+    def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
+        """Runs the op without launching; a call that must be refused raises here."""
+
+    def assemble(self, bytecode: bytes, arch: str, *, fresh: bool = False) -> bytes:
+        """Machine code of a bytecode, through the cubin store; ``fresh`` runs tileiras again."""
+
+    def facts(self) -> dict[str, Any]:
+        """Build id, tileiras and the like for the report, as far as they are known without work."""
+
+
+class CutileRsBackend:
+    """`tilegym_rs_backend`, through TileGym's dispatcher."""
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+
+    def prepare(self) -> None:
+        """Registers `cutile_rs`, and stops TileGym from answering with another backend."""
+        os.environ["DISABLE_FALLBACK"] = "1"
+        from tilegym_rs_backend import registration
+
+        registration.register()
+
+    def device(self) -> Device:
+        """The current CUDA device, or the reason there is none."""
+        if self._device is None:
+            self._device = _find_device()
+        return self._device
+
+    def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
+        """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""
+        from tilegym_rs_backend import artifacts
+        from tilegym_rs_backend.library import get_library
+        from tilegym_rs_backend.target import record
+
+        call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
+        with record(arch) as recorded:
+            suite.call(call, backend=OURS)
+        library = get_library()
+        return tuple(
+            Launch(
+                name=launch.kernel,
+                grid=tuple(launch.grid),
+                hints=dict(launch.hints),
+                bytecode=artifacts.emit(library, launch.token, arch),
+                spec_text=launch.spec_text,
+                constants=dict(launch.constants),
+            )
+            for launch in recorded
+        )
+
+    def call(self, suite: OpSuite, call: Call) -> Any:
+        """See `Backend`."""
+        return suite.call(call, backend=OURS)
+
+    def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
+        """See `Backend`."""
+        from tilegym_rs_backend.target import record
+
+        with record(arch):
+            suite.call(call, backend=OURS)
+
+    def assemble(self, bytecode: bytes, arch: str, *, fresh: bool = False) -> bytes:
+        """See `Backend`."""
+        from tilegym_rs_backend import artifacts
+
+        return artifacts.assemble(bytecode, arch, fresh=fresh)
+
+    def facts(self) -> dict[str, Any]:
+        """Library build id and toolkit, or why they are not known."""
+        found: dict[str, Any] = {}
+        with contextlib.suppress(Exception):  # facts decorate a report; they must not fail a run
+            from tilegym_rs_backend.toolchain.toolkit import find_toolkit
+
+            found["tileiras"] = find_toolkit().tileiras_version
+        with contextlib.suppress(Exception):
+            from tilegym_rs_backend import library
+
+            loaded = library._current  # get_library() would build one
+            found["library_build_id"] = loaded.build_id if loaded else None
+        return found
+
+
+def _find_device() -> Device:
+    try:
+        import torch
+    except ImportError as error:
+        return Device("", reason=f"torch cannot be imported: {error}")
+    if not torch.cuda.is_available():
+        return Device("", reason=_no_cuda(torch))
+    major, minor = torch.cuda.get_device_capability()
+    return Device("cuda", arch=f"sm_{major}{minor}", timed=True)
+
+
+def _no_cuda(torch: Any) -> str:
+    if torch.version.cuda is None:
+        return "no CUDA device: this torch is a CPU build"
+    return "no CUDA device: torch.cuda.is_available() is False (no GPU, no driver, or CUDA_VISIBLE_DEVICES is empty)"

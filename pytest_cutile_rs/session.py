@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""The state of one parity run in one process: suites, both sides, the timer, and the results of its checks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from typing import Any
+
+import pytest
+
+from pytest_cutile_rs.backend import DEFAULT_ARCH
+from pytest_cutile_rs.backend import Backend
+from pytest_cutile_rs.backend import CutileRsBackend
+from pytest_cutile_rs.backend import Device
+from pytest_cutile_rs.backend import Launch
+from pytest_cutile_rs.case import CHECKS
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.options import Options
+from pytest_cutile_rs.result import FAIL
+from pytest_cutile_rs.result import NOT_RUN
+from pytest_cutile_rs.result import PASS
+from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.suites import suites
+
+if TYPE_CHECKING:
+    from pytest_cutile_rs.peers.base import Peer
+
+# Packages whose absence makes a check impossible rather than wrong.
+_OPTIONAL = frozenset({"torch", "tilegym", "cuda", "numpy", "cffi", "elftools"})
+
+
+class ParitySession:
+    """Runs checks; everything expensive is made at the first check that needs it."""
+
+    def __init__(self, config: pytest.Config, options: Options) -> None:
+        self.config = config
+        self.options = options
+        self._results: dict[tuple[str, str, str], CheckResult] = {}
+        self._launches: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+
+    @cached_property
+    def suites(self) -> dict[str, OpSuite]:
+        """Built-in op suites and those of the hook, sorted by name."""
+        extra = self.config.hook.pytest_cutile_rs_suites(config=self.config)
+        return suites(suite for group in reversed(extra) for suite in group)
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The side under test, registered."""
+        found: Backend = self.config.hook.pytest_cutile_rs_backend(config=self.config) or CutileRsBackend()
+        found.prepare()
+        return found
+
+    @cached_property
+    def peer(self) -> Peer:
+        """The side compared with."""
+        found: Peer | None = self.config.hook.pytest_cutile_rs_peer(config=self.config)
+        if found is not None:
+            return found
+        from pytest_cutile_rs.peers.cutile_python import CutilePython
+
+        return CutilePython()
+
+    @cached_property
+    def device(self) -> Device:
+        """Where ops run."""
+        return self.backend.device()
+
+    @property
+    def arch(self) -> str:
+        """What is compiled for: the option's, else the GPU's, else sm_90."""
+        return self.options.arch or self.device.arch or DEFAULT_ARCH
+
+    def cases(self) -> Iterator[tuple[str, OpSuite, Case]]:
+        """Every selected (check, suite, case), in the order of the report: checks, ops by name, cases as listed."""
+        options = self.options
+        for check in CHECKS:
+            for name, suite in self.suites.items():
+                if check not in options.checks or (options.ops and name not in options.ops):
+                    continue
+                for case in suite.cases:
+                    if check in case.checks and case.dtype in options.dtypes and (case.quick or not options.quick):
+                        yield check, suite, case
+
+    def run(self, check: str, suite: OpSuite, case: Case) -> CheckResult:
+        """Runs one check of one case, once; a check that cannot run here is NOT-RUN with its reason.
+
+        Raises:
+            Exception: whatever the check raises for a fault of the op; a FAIL is kept for it.
+        """
+        key = (check, case.op, case.id)
+        if key not in self._results:
+            try:
+                self._results[key] = self._run(check, suite, case)
+            except Exception as error:
+                reason = _impossible(error)
+                status = NOT_RUN if reason else FAIL
+                text = reason or f"{type(error).__name__}: {error}"
+                self._results[key] = CheckResult(
+                    check, case.op, case.id, status, text.splitlines()[0], {}, text, case.dtype
+                )
+                if not reason:
+                    raise
+        return self._results[key]
+
+    def _run(self, check: str, suite: OpSuite, case: Case) -> CheckResult:
+        replaced = self.config.hook.pytest_cutile_rs_check(config=self.config, check=check, suite=suite, case=case)
+        if replaced is not None:
+            found: CheckResult = replaced
+            return found
+        runners: dict[str, Callable[[OpSuite, Case], CheckResult]] = {
+            "numerics": self._numerics,
+            "ir": self._ir,
+            "sass": self._sass,
+            "perf": self._perf,
+        }
+        return runners[check](suite, case)
+
+    def _numerics(self, suite: OpSuite, case: Case) -> CheckResult:
+        from pytest_cutile_rs.checks import numerics
+
+        return numerics.check(self.backend, lambda: self.peer, suite, case, self.device, self.arch, self.options.seed)
+
+    def _ir(self, suite: OpSuite, case: Case) -> CheckResult:
+        reason = self.peer.available()
+        if reason:
+            return CheckResult("ir", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
+        from pytest_cutile_rs.checks import ir
+
+        found: CheckResult = ir.check(case, self.ours(suite, case), self.theirs(suite, case), arch=self.arch)
+        return found
+
+    def _sass(self, suite: OpSuite, case: Case) -> CheckResult:
+        reason = self.peer.available()
+        if reason:
+            return CheckResult("sass", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
+        from pytest_cutile_rs.checks import sass
+
+        found: CheckResult = sass.check(
+            case, self.ours(suite, case), self.theirs(suite, case), arch=self.arch, assemble=self.backend.assemble
+        )
+        return found
+
+    def _perf(self, suite: OpSuite, case: Case) -> CheckResult:
+        from pytest_cutile_rs.checks import perf
+
+        if not self.device.timed:
+            return perf.no_device(case, self.device)
+        try:
+            numbers = self.run("numerics", suite, case)  # where they ran in another process, they run here again
+        except Exception as error:
+            return CheckResult("perf", case.op, case.id, NOT_RUN, f"numerics failed: {error}", dtype=case.dtype)
+        if numbers.status != PASS:
+            reason = f"numerics {'failed' if numbers.status == FAIL else 'did not run'}: {numbers.reason}"
+            return CheckResult("perf", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
+        from pytest_cutile_rs.timing import TimingUnavailable
+
+        with self._exclusive():
+            try:
+                timer = self.timer
+            except TimingUnavailable as error:
+                return perf.unavailable(case, error.code, str(error))
+            return perf.check(
+                self.backend,
+                self.peer,
+                suite,
+                case,
+                self.device,
+                timer,
+                seed=self.options.seed,
+                threshold=self.options.threshold,
+                budget_s=self.options.perf_budget,
+                expected=[launch.name for launch in self.ours(suite, case)],
+            )
+
+    @cached_property
+    def timer(self) -> Any:
+        """The device timer, open until `close`; raises TimingUnavailable."""
+        found = self.config.hook.pytest_cutile_rs_timer(config=self.config)
+        if found is None:
+            from pytest_cutile_rs.timing import make_timer
+
+            found = make_timer("cupti")
+        found.open()
+        return found
+
+    def ours(self, suite: OpSuite, case: Case) -> tuple[Launch, ...]:
+        """Our launches of a case, captured once."""
+        key = ("ours", case.op, case.id)
+        if key not in self._launches:
+            self._launches[key] = self.backend.launches(suite, case, self.arch)
+        return self._launches[key]
+
+    def theirs(self, suite: OpSuite, case: Case) -> tuple[Any, ...]:
+        """The peer's launches of a case, captured once."""
+        key = ("theirs", case.op, case.id)
+        if key not in self._launches:
+            self._launches[key] = tuple(self.peer.launches(suite, case, self.arch))
+        return self._launches[key]
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """One measurement at a time on this GPU, whatever the number of xdist workers."""
+        if not hasattr(self.config, "workerinput"):
+            yield
+            return
+        import filelock
+
+        folder = self.options.out
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(str(Path(folder, "perf.lock"))):
+            yield
+
+    def close(self) -> None:
+        """Ends what was started: the timer's session, the peer's worker."""
+        for name in ("timer", "peer"):
+            started = self.__dict__.pop(name, None)
+            if started is not None and hasattr(started, "close"):
+                started.close()
+
+
+def _impossible(error: Exception) -> str:
+    """Why a check cannot run on this machine, or empty when the error is a fault."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in _OPTIONAL:
+        return f"{error.name} is not installed: {error}"
+    from pytest_cutile_rs.peers.base import PeerRefused
+    from tilegym_rs_backend.errors import ToolchainError
+
+    return str(error) if isinstance(error, (PeerRefused, ToolchainError)) else ""
