@@ -18,13 +18,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "bind": ".launch",
     "kernels": ".launch",
-    "launch": ".launch",
     "record": ".launch",
     "get_library": ".library",
     "reload": ".library",
-    "warmup": ".warmup",
+    "warmup": ".warm",
 }
-__all__ = ["__version__", "bind", "get_library", "kernels", "launch", "record", "register", "reload", "warmup"]
+__all__ = ["__version__", "bind", "get_library", "kernels", "record", "register", "reload", "warmup"]
 
 
 def __getattr__(name: str) -> Any:

@@ -43,7 +43,7 @@ def cubin(library: Library, token: int, arch: str) -> bytes:
 
     text = spec_text(library, token)
     store = _store()
-    key = _sha256("lookup", library.build_id, text, arch, _tileiras_tag())
+    key = _lookup_key(library, text, arch)
     with _single_flight(key):
         digest = store.digest_of(key)
         image = store.cubin(digest) if digest else None
@@ -52,6 +52,18 @@ def cubin(library: Library, token: int, arch: str) -> bytes:
             image = assemble(bytecode, arch, name=text)
             store.put_lookup(key, _digest(bytecode, arch))
         return image
+
+
+def copy_cubin(library: Library, token: int, arch: str, destination: Store) -> int:
+    """Put a specialization's machine code, compiled if need be, into another store; returns its size in bytes."""
+    from .launch import spec_text
+
+    image = cubin(library, token, arch)
+    key = _lookup_key(library, spec_text(library, token), arch)
+    digest = _store().digest_of(key) or _sha256("copy", image)
+    destination.put_cubin(digest, image)
+    destination.put_lookup(key, digest)
+    return len(image)
 
 
 def emit(library: Library, token: int, arch: str) -> bytes:
@@ -153,6 +165,10 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _lookup_key(library: Library, text: str, arch: str) -> str:
+    return _sha256("lookup", library.build_id, text, arch, _tileiras_tag())
 
 
 def _digest(bytecode: bytes, arch: str) -> str:

@@ -181,9 +181,15 @@ def _load(path: Path) -> Library:
 
 
 def _sweeps() -> bool:
-    from . import build
+    from .build.key import editable
+    from .build.key import rust_root
 
-    return os.environ.get("TILEGYM_RS_RELOAD", "1") != "0" and build.is_editable()
+    if os.environ.get("TILEGYM_RS_RELOAD") == "0" or os.environ.get("TILEGYM_RS_LIBRARY"):
+        return False
+    try:
+        return editable(rust_root())
+    except BuildError:
+        return False  # a bundle carries no sources
 
 
 def _capturing() -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -11,15 +12,16 @@ import torch
 
 from ..errors import LaunchError
 from ..tensors import TensorMeta
+from ..tensors import check_tensor
 
 HALF_OR_SINGLE = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def check_dtype(op: str, name: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype] = HALF_OR_SINGLE) -> None:
-    """Raise LaunchError unless the tensor's dtype is one of `allowed`."""
-    if tensor.dtype not in allowed:
-        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
-        raise LaunchError(f"{op}: {name} has dtype {tensor.dtype}; this op takes {names}", rc=-2)
+def check_dtype(op: str, name: str, dtype: torch.dtype, allowed: Sequence[torch.dtype] = HALF_OR_SINGLE) -> None:
+    """Raise LaunchError unless a tensor's dtype is one of `allowed`."""
+    if dtype not in allowed:
+        names = ", ".join(str(each).removeprefix("torch.") for each in allowed)
+        raise LaunchError(f"{op}: {name} has dtype {dtype}; this op takes {names}", rc=-2)
 
 
 def refuse_unknown(op: str, unknown: dict[str, Any]) -> None:
@@ -32,6 +34,8 @@ def as_rows(x: torch.Tensor) -> torch.Tensor:
     """Return `x` as (rows, columns) over its last axis: a view where the strides allow one, else a contiguous copy."""
     if x.dim() == 2:
         return x
+    if x.numel() == 0:
+        return x.new_empty((math.prod(x.shape[:-1]), x.shape[-1]))
     try:
         return x.view(-1, x.shape[-1])
     except RuntimeError:
@@ -96,3 +100,14 @@ def forward_only(op: str, run: Callable[[], torch.Tensor], *tensors: torch.Tenso
         result: torch.Tensor = _ForwardOnly.apply(op, run, *tensors)
         return result
     return run()
+
+
+def inspect(x: torch.Tensor, name: str, op: str) -> None:
+    """Raise unless `x` can be described to a kernel; an ordinary tensor passes after three attribute reads."""
+    if type(x) is not torch.Tensor or x.layout is not torch.strided or x.is_neg():
+        check_tensor(x, name, op)
+
+
+def empty_like_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides `torch.empty_like` gives a tensor of these: kept where dense, contiguous where not."""
+    return torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()

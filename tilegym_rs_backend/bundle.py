@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""Bundles: all that a GPU host without network, cargo or tileiras needs, in one folder.
+
+A bundle is a set of wheels and a cache that is warm already: the built library under its source key and, with `aot`,
+the cubins of the parity cases. The host unpacks the wheels and points TILEGYM_RS_CACHE_DIR at the cache; nothing else
+differs from an ordinary installation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import artifacts
+from . import build
+from .errors import TilegymRsError
+from .library import get_library
+from .store import Store
+from .target import Recorded
+from .toolchain import dirs
+from .toolchain.toolkit import find_toolkit
+
+RUNTIME = ("cffi", "filelock", "platformdirs", "ml_dtypes", "pyelftools")
+PARITY = ("pytest", "pytest-xdist", "nvidia-ml-py", "tilegym", "cuda-tile", "cupti-python", "nvidia-cuda-cupti")
+_PARITY_DEPENDENCIES = ("iniconfig", "pluggy", "packaging", "pygments", "execnet", "pycparser", "typing_extensions")
+_LIBRARIES = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*")
+
+Say = Callable[[str], None]
+
+
+def make(
+    out: Path,
+    *,
+    python: str = "3.12",
+    aot: Iterable[str] = (),
+    ops: Iterable[str] = (),
+    parity: bool = True,
+    toolkit: bool = False,
+    wheels: bool = True,
+    say: Say = print,
+) -> Path:
+    """Write a bundle into the new or empty folder `out` and return it.
+
+    Args:
+        out: the folder.
+        python: the host's Python, as ``"3.12"``.
+        aot: architectures whose cubins of the parity cases go in.
+        ops: limit `aot` to these ops; default all native ones.
+        parity: add what `pytest --cutile-rs` needs (TileGym, cuda-tile, CUPTI's Python binding, pytest).
+        toolkit: add tileiras, ptxas and libnvvm, so that the host compiles what `aot` has not, on both sides.
+        wheels: download the wheels; without them the host must have the packages.
+        say: takes progress lines.
+
+    Raises:
+        TilegymRsError: the folder holds something, or a wheel could not be made or fetched.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise TilegymRsError(f"{out} is not empty; name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    cache = out / "cache"
+    _copy_library(cache, say)
+    compiled = {arch: _copy_cubins(cache, arch, tuple(ops), say) for arch in aot}
+    if wheels:
+        _wheels(out / "wheels", python, parity, say)
+    if toolkit:
+        _pack_toolkit(out / "toolkit.tar.xz", say)
+    library = get_library()
+    manifest = {"build_id": library.build_id, "python": python, "aot": compiled, "tileiras": artifacts.TESTED_TILEIRAS}
+    (out / "bundle.json").write_text(json.dumps(manifest, indent=2) + "\n")
+    script = out / "activate.sh"
+    script.write_text(_ACTIVATE)
+    say(f"bundle ready in {out}: on the host, `. {out.name}/activate.sh`")
+    return out
+
+
+def _copy_library(cache: Path, say: Say) -> None:
+    path = build.ensure_library()
+    folder = path.parent
+    try:
+        relative = folder.relative_to(dirs.cache_dir())
+    except ValueError as error:
+        raise TilegymRsError(
+            f"the library in use, {path}, is not one that was built into {dirs.cache_dir()}; unset TILEGYM_RS_LIBRARY"
+        ) from error
+    shutil.copytree(folder, cache / relative)
+    say(f"library {path.name}: {path.stat().st_size / 2**20:.1f} MiB")
+
+
+def _copy_cubins(cache: Path, arch: str, ops: tuple[str, ...], say: Say) -> int:
+    library = get_library()
+    store = Store(cache / dirs.store_dir().relative_to(dirs.cache_dir()))
+    launches = case_launches(arch, ops)
+    size = 0
+    for number, launch in enumerate(launches, 1):
+        size += artifacts.copy_cubin(library, launch.token, arch, store)
+        if number % 20 == 0 or number == len(launches):
+            say(f"{arch}: {number} of {len(launches)} kernels, {size / 2**20:.1f} MiB")
+    return len(launches)
+
+
+def case_launches(arch: str, ops: tuple[str, ...] = ()) -> list[Recorded]:
+    """Return the distinct launches that the parity cases of `ops` (default all) make on `arch`."""
+    import dataclasses
+
+    from pytest_cutile_rs.suites import suites
+
+    from .launch import record
+
+    found: dict[str, Recorded] = {}
+    with record(arch) as recorded:
+        for name, suite in suites().items():
+            if ops and name not in ops:
+                continue
+            for case in suite.cases:
+                if case.raises:
+                    continue
+                call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
+                suite.call(call, backend="cutile_rs")
+    for launch in recorded:
+        found.setdefault(launch.spec_text, launch)
+    return list(found.values())
+
+
+def _wheels(folder: Path, python: str, parity: bool, say: Say) -> None:
+    folder.mkdir()
+    source = Path(__file__).resolve().parent.parent
+    if not (source / "pyproject.toml").is_file():
+        raise TilegymRsError("a bundle's wheel is made from a checkout of tilegym-rs; this is an installed package")
+    say("wheel of tilegym-rs")
+    _pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
+    names = [*RUNTIME, "pycparser", *(PARITY if parity else ()), *(_PARITY_DEPENDENCIES if parity else ())]
+    say(f"{len(names)} wheels for Python {python}")
+    _pip(
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version",
+        python,
+        "--platform",
+        "manylinux_2_28_x86_64",
+        "--platform",
+        "manylinux_2_34_x86_64",
+        "--platform",
+        "manylinux2014_x86_64",
+        "--platform",
+        "any",
+        "--dest",
+        str(folder),
+        *(f"{name}{_pin(name)}" for name in names),
+    )
+
+
+def _pin(name: str) -> str:
+    """Return the version of this environment's package, so that both machines run the same."""
+    from importlib import metadata
+
+    prefix_pins = {"cupti-python": "==13.4.0", "nvidia-cuda-cupti": "==13.4.92"}
+    if name in prefix_pins:
+        return prefix_pins[name]
+    try:
+        return f"=={metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
+        raise TilegymRsError(f"pip {arguments[0]} failed:\n{tail}\n  command: {' '.join(command)}")
+
+
+def _pack_toolkit(path: Path, say: Say) -> None:
+    """Pack tileiras and what it calls; it looks for its libraries relative to its own place, so paths are kept."""
+    root = find_toolkit().root
+    members = [root / "bin" / "tileiras", root / "bin" / "ptxas", root / "nvvm" / "libdevice"]
+    for pattern in _LIBRARIES:
+        members.extend(root.glob(pattern))
+    say("packing tileiras, ptxas and libnvvm (about a minute)")
+    with tarfile.open(path, "w:xz", preset=6) as archive:
+        for member in members:
+            if member.exists():
+                archive.add(member, arcname=str(member.relative_to(root)))
+    say(f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB")
+
+
+_ACTIVATE = """\
+# Source this on the GPU host: unpacks the wheels once, beside this file, and points tilegym-rs at the warm cache.
+bundle=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd)
+if [ -d "$bundle/wheels" ] && [ ! -d "$bundle/site" ]; then
+    python3 -m pip install --quiet --no-index --no-deps --no-compile --target "$bundle/site" "$bundle"/wheels/*.whl
+fi
+if [ -f "$bundle/toolkit.tar.xz" ] && [ ! -d "$bundle/toolkit" ]; then
+    mkdir -p "$bundle/toolkit" && tar -xJf "$bundle/toolkit.tar.xz" -C "$bundle/toolkit"
+fi
+[ -d "$bundle/toolkit" ] && export TILEGYM_RS_TOOLKIT="$bundle/toolkit"
+export PYTHONPATH="$bundle/site${PYTHONPATH:+:$PYTHONPATH}"
+export TILEGYM_RS_CACHE_DIR="$bundle/cache"
+unset CUDA_HOME CUDA_PATH CUDA_ROOT
+"""

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""silu(first half) * second half of the last axis; kernels in `rust/src/ops/silu_and_mul.rs`.
+
+TileGym's op `silu_and_mul`. With x = [a | b] along the last axis: a / (1 + exp(-a)) * b, in f32. Backward, with the
+gradient g of the result and s = 1 / (1 + exp(-a)): da = g * b * (s + a * s * (1 - s)), db = g * a * s.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..errors import LaunchError
+from ..launch import PLANS
+from ..launch import bind
+from ..launch import kernels
+from ..library import Library
+from ..library import get_library
+from ..target import Target
+from ..target import target_of
+from ..tensors import TensorMeta
+from ..tensors import check_extents
+from ..tensors import check_same_device
+from ._common import as_rows
+from ._common import ceil_div
+from ._common import check_dtype
+from ._common import check_out
+from ._common import contiguous_meta
+from ._common import inspect
+from ._common import next_power_of_2
+
+OP = "silu_and_mul"
+
+
+@dataclass(frozen=True)
+class Config:
+    """How one shape runs: rows and columns of a tile, TMA or not, blocks per multiprocessor (0: a block per tile)."""
+
+    rows: int
+    cols: int
+    tma: bool = False
+    blocks_per_sm: int = 0
+    occupancy: int = 0
+    num_worker_warps: int = 0
+
+
+def silu_and_mul(input: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """Return silu(input[..., :H]) * input[..., H:] for an input of shape (..., 2H).
+
+    Args:
+        input: f32, f16 or bf16, any strides (one that is no view of rows is copied first).
+        out: receives the result in place and is returned; shape (..., H), same dtype and device, any strides.
+
+    Returns:
+        Shape (..., H), contiguous unless `out` is given. NaN propagates; a = -inf gives NaN (-inf * 0), as in torch.
+
+    Raises:
+        ValueError: an odd last axis, an `out` of another shape, or `out` with a gradient asked for (as in TileGym).
+        LaunchError: another dtype, mixed devices, overlapping memory of input and out, extents beyond 32 bits.
+    """
+    if input.requires_grad and torch.is_grad_enabled():
+        if out is not None:
+            raise ValueError(f"{OP}: out= does not go with a gradient; call it under torch.no_grad()")
+        result: torch.Tensor = _SiluAndMul.apply(input)
+        return result
+    return _forward(input, out)
+
+
+class _SiluAndMul(torch.autograd.Function):
+    """Saves the input alone; the backward kernel computes the sigmoid again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return _forward(x, None)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return _backward(grads[0], x)
+
+
+def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    inspect(x, "input", OP)
+    hidden, shape = _shapes(x)
+    rows = as_rows(x)
+    target = target_of(rows, OP, "input")
+    if out is None:
+        result = torch.empty(shape, dtype=x.dtype, device=x.device)
+        flat_shape, flat_strides = (rows.shape[0], hidden), (hidden, 1)
+        back = None
+    else:
+        inspect(out, "out", OP)
+        check_same_device(OP, input=x, out=out)
+        check_out(OP, out, x, shape)
+        result = out
+        back = as_rows(out)
+        flat_shape, flat_strides = back.shape, back.stride()
+    pointer, out_pointer = rows.data_ptr(), (result if back is None else back).data_ptr()
+    run = _plan(
+        get_library(),
+        target,
+        rows.shape,
+        rows.stride(),
+        x.dtype,
+        not pointer & 15,
+        tuple(flat_shape),
+        tuple(flat_strides),
+        not out_pointer & 15,
+    )
+    if run is not None:
+        if back is not None:
+            _check_overlap(rows, back)
+        run(out_pointer, pointer)
+        if back is not None and back.data_ptr() != out.data_ptr():  # type: ignore[union-attr]
+            result.copy_(back.view(shape))
+    return result
+
+
+def _backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    rows, grad_rows = as_rows(x), as_rows(grad)
+    target = target_of(rows, OP, "input")
+    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    pointer, grad_pointer = rows.data_ptr(), grad_rows.data_ptr()
+    run = _backward_plan(
+        get_library(),
+        target,
+        rows.shape,
+        rows.stride(),
+        x.dtype,
+        not pointer & 15,
+        grad_rows.stride(),
+        not grad_pointer & 15,
+    )
+    if run is not None:
+        run(grad_x.data_ptr(), grad_pointer, pointer)
+    return grad_x
+
+
+def _shapes(x: torch.Tensor) -> tuple[int, tuple[int, ...]]:
+    """Return H and the result's shape."""
+    if x.dim() == 0 or x.shape[-1] % 2:
+        raise ValueError(f"{OP}: the last axis must hold both halves (an even extent), got shape {tuple(x.shape)}")
+    hidden = x.shape[-1] // 2
+    return hidden, (*x.shape[:-1], hidden)
+
+
+@functools.lru_cache(maxsize=PLANS)
+def _plan(
+    library: Library,
+    target: Target,
+    shape: tuple[int, int],
+    strides: tuple[int, int],
+    dtype: torch.dtype,
+    aligned: bool,
+    out_shape: tuple[int, int],
+    out_strides: tuple[int, int],
+    out_aligned: bool,
+) -> Callable[..., None] | None:
+    halves = _halves(shape, strides, dtype, aligned)
+    if halves is None:
+        return None
+    check_extents("out", OP, out_shape, out_strides)
+    rows, hidden = out_shape
+    config = configure(rows, hidden, dtype.itemsize)
+    return bind(
+        library,
+        target,
+        kernels.silu_and_mul_tile,
+        _grid(target, config, rows, hidden),
+        TensorMeta(tuple(out_shape), tuple(out_strides), dtype, out_aligned),
+        halves,
+        ROWS=config.rows,
+        COLS=config.cols,
+        TMA=config.tma,
+        occupancy=config.occupancy,
+        num_worker_warps=config.num_worker_warps,
+    )
+
+
+@functools.lru_cache(maxsize=PLANS)
+def _backward_plan(
+    library: Library,
+    target: Target,
+    shape: tuple[int, int],
+    strides: tuple[int, int],
+    dtype: torch.dtype,
+    aligned: bool,
+    grad_strides: tuple[int, int],
+    grad_aligned: bool,
+) -> Callable[..., None] | None:
+    halves = _halves(shape, strides, dtype, aligned)
+    if halves is None:
+        return None
+    rows, _, hidden = halves.shape
+    check_extents("the gradient", OP, (rows, hidden), grad_strides)
+    config = configure(rows, hidden, dtype.itemsize)
+    return bind(
+        library,
+        target,
+        kernels.silu_and_mul_backward,
+        _grid(target, config, rows, hidden),
+        contiguous_meta((rows, 2, hidden), dtype),
+        TensorMeta((rows, hidden), tuple(grad_strides), dtype, grad_aligned),
+        halves,
+        ROWS=config.rows,
+        COLS=config.cols,
+        num_worker_warps=config.num_worker_warps,
+    )
+
+
+def _halves(shape: tuple[int, int], strides: tuple[int, int], dtype: torch.dtype, aligned: bool) -> TensorMeta | None:
+    """Return the input seen as (rows, 2, H), None when there is nothing to compute."""
+    check_dtype(OP, "input", dtype)
+    check_extents("input", OP, shape, strides)
+    rows, hidden = shape[0], shape[1] // 2
+    if rows == 0 or hidden == 0:
+        return None
+    halves = TensorMeta((rows, 2, hidden), (strides[0], hidden * strides[1], strides[1]), dtype, aligned)
+    check_extents("input", OP, halves.shape, halves.strides)
+    return halves
+
+
+def _grid(target: Target, config: Config, rows: int, hidden: int) -> tuple[int, int, int]:
+    tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
+    if tiles > 2**31 - 1:
+        raise LaunchError(
+            f"{OP}: {rows} rows of {hidden} columns are more tiles than a grid holds; split the rows", rc=-6
+        )
+    return (min(tiles, config.blocks_per_sm * target.sm_count) if config.blocks_per_sm else tiles, 1, 1)
+
+
+def _check_overlap(x: torch.Tensor, out: torch.Tensor) -> None:
+    """Refuse an out that shares memory with the input, unless it is exactly one of its halves: that is safe."""
+    if x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr() or x.is_meta:
+        return
+    hidden = out.shape[1]
+    if out.stride() == x.stride() and out.data_ptr() in (x.data_ptr(), x[:, hidden:].data_ptr()):
+        return
+    if _span(x)[0] < _span(out)[1] and _span(out)[0] < _span(x)[1]:
+        raise LaunchError(f"{OP}: out overlaps the input other than as one of its halves; pass a separate out", rc=-6)
+
+
+def _span(t: torch.Tensor) -> tuple[int, int]:
+    last = sum((extent - 1) * stride for extent, stride in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
+
+
+def configure(rows: int, hidden: int, itemsize: int) -> Config:
+    """Return the configuration for a shape; `itemsize` in bytes. Figures: docs/results."""
+    cols = min(max(next_power_of_2(hidden), 16), 1024)
+    return Config(rows=1, cols=cols, num_worker_warps=4)
+
+
+def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Return the op's tensors for the input's shape (..., 2H), on the meta device."""
+    return (torch.empty(shape, dtype=dtype, device="meta"),)

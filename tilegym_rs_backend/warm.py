@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Warm-up: compile (and, with a GPU, load) what an op will need, before the first call or a graph capture."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Any
+
+from . import artifacts
+from .launch import load
+from .library import get_library
+from .registration import implementation
+from .registration import native_ops
+from .target import Recorded
+from .target import Target
+from .target import record
+from .target import target_of_device
+
+if TYPE_CHECKING:
+    import torch
+
+DEFAULT_DTYPES = ("f16", "bf16", "f32")
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """One specialization that is ready: its text, the architecture, and the seconds it took."""
+
+    spec_text: str
+    arch: str
+    seconds: float
+
+
+def warmup(
+    op: str,
+    shapes: Iterable[Sequence[int]],
+    dtypes: Iterable[str] = DEFAULT_DTYPES,
+    *,
+    arch: str | None = None,
+    device: int | None = None,
+    **params: Any,
+) -> list[Warmed]:
+    """Compile every kernel `op` launches for these shapes and dtypes; with a CUDA device, load it there too.
+
+    Args:
+        op: a native op's name.
+        shapes: the op's own notion of shape: softmax (rows, columns), silu_and_mul the input's, matmul (M, N, K).
+        dtypes: names like ``"f16"``.
+        arch: compile for this architecture only, and load nothing; default: the device's.
+        device: CUDA index; default: the current device, if there is one and `arch` is not given.
+        params: keyword arguments of the op (``use_tma=True``).
+
+    Returns:
+        One entry per distinct specialization, in launch order.
+    """
+    target = _target(arch, device)
+    library = get_library()
+    warmed = {}
+    for launch in launches(op, shapes, dtypes, arch=target.arch, sm_count=target.sm_count, **params):
+        if launch.spec_text in warmed:
+            continue
+        start = time.perf_counter()
+        if target.index >= 0:
+            load(library, launch.token, target)
+        else:
+            artifacts.cubin(library, launch.token, target.arch)
+        warmed[launch.spec_text] = Warmed(launch.spec_text, target.arch, time.perf_counter() - start)
+    return list(warmed.values())
+
+
+def launches(
+    op: str,
+    shapes: Iterable[Sequence[int]],
+    dtypes: Iterable[str],
+    *,
+    arch: str,
+    sm_count: int | None = None,
+    **params: Any,
+) -> list[Recorded]:
+    """Return the launches `op` would make for these shapes and dtypes on `arch`, without making them."""
+    run = implementation(op)
+    module = importlib.import_module(f".ops.{op}", __package__)
+    with record(arch, sm_count) as recorded:
+        for shape in shapes:
+            for dtype in dtypes:
+                run(*module.arguments(tuple(shape), _torch_dtype(dtype)), **params)
+    return list(recorded)
+
+
+def _torch_dtype(name: str) -> torch.dtype:
+    from .tensors import DTYPE_CODES
+    from .tensors import torch_dtype_codes
+
+    for dtype, code in torch_dtype_codes().items():
+        if DTYPE_CODES.get(name) == code:
+            return dtype
+    raise ValueError(f"unknown dtype {name!r}; one of {', '.join(DTYPE_CODES)}")
+
+
+def _target(arch: str | None, device: int | None) -> Target:
+    import torch
+
+    from .target import recorder_target
+
+    if arch is None and torch.cuda.is_available():
+        return target_of_device(torch.cuda.current_device() if device is None else device)
+    return recorder_target(arch)
+
+
+__all__ = ["DEFAULT_DTYPES", "Warmed", "launches", "native_ops", "warmup"]
