@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+//! Every entry through the front end.
+
+use super::{constants, dense, descriptors, dtypes, key_of, softmax, softmax_key};
+use crate::exports::index::KERNELS;
+use crate::frontend::bytecode;
+use crate::kernel::Kernel;
+use crate::specialize::Hints;
+use crate::status::Code;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::process::Command;
+
+fn emit(kernel: &'static Kernel, dtype: i32, hints: &Hints) -> Vec<u8> {
+    let key = key_of(kernel, &descriptors(kernel, dtype), &constants(kernel), hints);
+    let key = key.unwrap_or_else(|e| panic!("{}: {e:?}", kernel.name));
+    // `bytecode` refuses a kernel with any launch check or in-kernel check left.
+    bytecode(kernel, &key, "sm_90").unwrap_or_else(|e| panic!("{} dtype {dtype}: {}", kernel.name, e.text))
+}
+
+#[test]
+fn every_entry_compiles_for_every_dtype_to_equal_bytes_each_time() {
+    for kernel in KERNELS {
+        for &dtype in dtypes(kernel) {
+            let bytes = emit(kernel, dtype, &[0; 3]);
+            assert_eq!(&bytes[..8], b"\x7fTileIR\0", "{}", kernel.name);
+            let again = std::thread::spawn(move || emit(kernel, dtype, &[0; 3])).join().expect("no panic");
+            assert!(bytes == again, "{} dtype {dtype}: the bytecode differs between two runs", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn hints_that_are_not_positive_are_the_default() {
+    for kernel in KERNELS {
+        let dtype = dtypes(kernel)[0];
+        let key = |h: i32| key_of(kernel, &descriptors(kernel, dtype), &constants(kernel), &[h; 3]).expect("valid");
+        assert!(key(0) == key(-1), "{}", kernel.name);
+    }
+    let default = emit(softmax(), super::F16, &[0; 3]);
+    assert!(default == emit(softmax(), super::F16, &[-1; 3]));
+    for (i, value) in [2, 16, 8].into_iter().enumerate() {
+        let mut hints = [0; 3];
+        hints[i] = value;
+        assert!(default != emit(softmax(), super::F16, &hints), "hint {i} has no effect");
+    }
+}
+
+#[test]
+fn no_host_path_enters_the_bytecode() {
+    let bytes = emit(softmax(), super::F16, &[0; 3]);
+    let checkout = env!("CARGO_MANIFEST_DIR").as_bytes();
+    assert!(!bytes.windows(checkout.len()).any(|w| w == checkout));
+    let source = b"src/ops/softmax.rs";
+    assert!(bytes.windows(source.len()).any(|w| w == source));
+}
+
+#[test]
+fn the_arch_is_checked_and_enters() {
+    let key = softmax_key(dense(super::F16, &[64, 1024]));
+    assert!(bytecode(softmax(), &key, "sm_90").is_ok());
+    assert!(bytecode(softmax(), &key, "sm_100").is_ok());
+    for arch in ["", "90", "sm_", "sm_9", "sm_90a", "sm_90 ", "sm_1000"] {
+        let error = bytecode(softmax(), &key, arch).expect_err(arch);
+        assert_eq!(error.code, Code::Invalid);
+        assert!(error.text.contains("sm_90"), "{}", error.text);
+    }
+}
+
+#[test]
+fn a_compile_error_names_kernel_and_place() {
+    // A tile extent must be a power of two.
+    let x = dense(super::F16, &[64, 1000]);
+    let key = key_of(softmax(), &[x, x], &[192], &[0; 3]).expect("the key takes any i32");
+    let error = bytecode(softmax(), &key, "sm_90").expect_err("192 is no power of two");
+    assert!(matches!(error.code, Code::Launch | Code::Panic), "{error:?}");
+    assert!(error.text.starts_with("softmax_row: "), "{}", error.text);
+    // The next compile works.
+    assert!(bytecode(softmax(), &softmax_key(x), "sm_90").is_ok());
+}
+
+/// Run by the test below in a process of its own: the compiler reads its variables once per process.
+#[test]
+#[ignore = "a child of environment_variables_do_not_alter_the_bytes"]
+fn child_prints_a_digest() {
+    let key = softmax_key(dense(super::F16, &[64, 1024]));
+    match bytecode(softmax(), &key, "sm_90") {
+        Ok(bytes) => {
+            let mut hasher = DefaultHasher::new();
+            bytes.hash(&mut hasher);
+            println!("DIGEST={:x}", hasher.finish());
+        }
+        Err(e) => println!("ERROR={}", e.text),
+    }
+}
+
+fn child(variable: &str, value: &str) -> String {
+    let mut command = Command::new(std::env::current_exe().expect("the test binary"));
+    command.args(["--ignored", "--exact", "--nocapture", "tests::frontend::child_prints_a_digest"]);
+    let output = command.env(variable, value).output().expect("the test binary runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|l| l.find("DIGEST=").or(l.find("ERROR=")).map(|at| l[at..].to_string()));
+    line.unwrap_or_else(|| panic!("{variable}={value}: no digest in {text}"))
+}
+
+#[test]
+fn environment_variables_do_not_alter_the_bytes() {
+    let plain = child("UNRELATED", "1");
+    assert!(plain.starts_with("DIGEST="), "{plain}");
+    for (variable, value) in [
+        ("CUTILE_JIT_DEBUG", "full"),
+        ("CUTILE_JIT_OPT_LEVEL", "0"),
+        ("CUTILE_JIT_SANITIZE", "memcheck"),
+        ("CUTILE_FORCE_DEVICE_CHECKS", "1"),
+        ("CUTILE_DISABLE_CHECK_HOISTING", "1"),
+        ("CUTILE_BYTECODE_VERSION", "13.2"),
+        ("CUTILE_TILEIRAS_PATH", "/nonexistent/tileiras"),
+        ("CUDA_HOME", "/nonexistent"),
+    ] {
+        assert_eq!(child(variable, value), plain, "{variable}={value}");
+    }
+    let refused = child("CUTILE_JIT_DEBUG", "perhaps");
+    assert!(refused.starts_with("ERROR=") && refused.contains("CUTILE_JIT_DEBUG"), "{refused}");
+}
