@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,18 +19,13 @@ from ..errors import BuildError
 from ..toolchain.cargo import Cargo
 from ..toolchain.cargo import find_cargo
 from ..toolchain.toolkit import Toolkit
+from . import manifest
 
 ABI = 1
 """The C contract's number; ``cutile_abi_version()`` of a library must equal it."""
 
 PROFILE = "release"
 TARGET = "x86_64-unknown-linux-gnu"
-
-# The manifest. Anything else under the crate (target/, tests/, an editor's files) does not reach the library.
-_SINGLE_FILES = ("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", "rust-toolchain.toml", "rust-toolchain")
-_FOLDERS = ("src", "build")
-_REQUIRED = ("Cargo.toml", "Cargo.lock", "src/lib.rs")
-_DROPPINGS = re.compile(r"^[.#]|~$|\.(swp|swo|orig|rej|bak|tmp)$")
 
 # A file changed this shortly before it was hashed may change again without its time stamps moving.
 _RACY_NS = 20_000_000
@@ -90,18 +84,12 @@ def source_files(root: Path) -> list[str]:
     Raises:
         BuildError: one without which nothing can be built is missing.
     """
-    for name in _REQUIRED:
-        if not (root / name).is_file():
-            raise BuildError(
-                f"{root / name} is missing; restore it (`git status` shows deleted files)", stage="preflight"
-            )
-    files = [name for name in _SINGLE_FILES if (root / name).is_file()]
-    for folder in _FOLDERS:
-        for directory, subfolders, names in os.walk(root / folder):
-            subfolders[:] = [name for name in subfolders if not _DROPPINGS.search(name)]
-            base = os.path.relpath(directory, root)
-            files += [f"{base}/{name}" for name in names if not _DROPPINGS.search(name)]
-    return sorted(files)
+    try:
+        return manifest.source_files(root)
+    except FileNotFoundError as error:
+        raise BuildError(
+            f"{error} is missing; restore it (`git status` shows deleted files)", stage="preflight"
+        ) from None
 
 
 def stat_signature(path: Path) -> tuple[int, ...]:

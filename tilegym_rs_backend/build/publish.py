@@ -142,6 +142,17 @@ def publish(key: Key, crate: str, artifact: Path, extras: Sequence[Path], log: P
     return published
 
 
+def copy_to(published: Published, folder: Path) -> Path:
+    """Copy a published library with its header and ``build.json`` into ``folder``; return the copy of the library."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{published.library.name.split('-')[0]}-*.so"):
+        old.unlink()
+    for entry in sorted(published.folder.iterdir(), key=lambda each: each.name == MANIFEST):
+        if entry.name != "build.log":
+            shutil.copyfile(entry, folder / entry.name)
+    return folder / published.library.name
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

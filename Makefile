@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# make parity            set everything up, then run the parity suite (PYTHON=... to stand on another Python and its torch)
+# make test              what CI runs: lint, types, Rust, C, Python, a quick parity run
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+# One environment and one target folder for the lazy build, clippy and the tests: the dependencies compile once.
+CARGO_ENV = eval "$$($(BIN)/tilegym-rs toolchain env)"
+
+.PHONY: help setup setup-parity parity test lint types fmt rust rust-lint rust-test c-test python-test quick-parity lock clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+# Stamped by the locks' hash: a second run takes well under a second.
+setup:
+	@$(PYTHON) -m tilegym_rs_backend.toolchain.setup --checkout . --python "$(PYTHON)"
+
+setup-parity:
+	@$(PYTHON) -m tilegym_rs_backend.toolchain.setup --checkout . --python "$(PYTHON)" --parity
+
+parity: setup-parity
+	@$(BIN)/pytest --cutile-rs $(ARGS)
+
+test: setup-parity
+	@$(MAKE) --no-print-directory lint types rust c-test python-test quick-parity
+
+lint: setup
+	@$(BIN)/ruff check .
+
+types: setup
+	@$(BIN)/mypy
+
+fmt: setup
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format . ; cargo fmt --manifest-path rust/Cargo.toml
+
+rust: rust-lint rust-test
+
+rust-lint: setup
+	@cargo fmt --manifest-path rust/Cargo.toml --check
+	$(CARGO_ENV)
+	cargo clippy --manifest-path rust/Cargo.toml --release --locked --all-targets -- -D warnings
+
+rust-test: setup
+	@$(CARGO_ENV)
+	cargo test --manifest-path rust/Cargo.toml --release --locked
+
+c-test: setup
+	@bash tests/c/run.sh
+
+python-test: setup
+	@$(BIN)/pytest $(ARGS)
+
+quick-parity: setup
+	@$(BIN)/pytest --cutile-rs --cutile-rs-quick
+
+lock:
+	@$(PYTHON) tools/lock.py
+
+clean:
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info .cutile_rs
