@@ -47,10 +47,10 @@ class _Answer:
 def default_prefix() -> Path | None:
     """The prefix that ``tilegym-rs setup --parity`` fills, or None where the toolchain package is not there."""
     try:
-        from tilegym_rs_backend.toolchain.dirs import prefix_dir
+        from tilegym_rs_backend.toolchain.prefix import cupti_prefix
     except ImportError:
         return None
-    return Path(prefix_dir())
+    return cupti_prefix()
 
 
 def find_library(prefix: Path) -> Path | None:
@@ -65,9 +65,14 @@ def load_cupti(prefix: Path | None = None) -> LoadedCupti:
     ``sys.path`` is unchanged afterwards. Raises TimingUnavailable (``no_cupti``) that says what to install.
     """
     prefix = prefix or default_prefix()
+    spec = importlib.util.find_spec("cupti")
+    here = spec is not None
+    folders = [prefix] if prefix else []
+    if spec is not None and spec.origin:
+        folders.append(Path(spec.origin).parents[1])  # wheels unpacked side by side, as in a bundle
     # A module that was used before has opened its library already; which one, the process's map tells.
-    library = find_library(prefix) if prefix and "cupti.cupti" not in sys.modules else None
-    here = importlib.util.find_spec("cupti") is not None
+    fresh = "cupti.cupti" not in sys.modules
+    library = next((path for folder in folders if (path := find_library(folder))), None) if fresh else None
     if not here and (prefix is None or not (prefix / "cupti").is_dir()):
         where = f"neither on sys.path nor in {prefix}" if prefix else "not on sys.path, and no prefix is known"
         raise TimingUnavailable(
@@ -79,6 +84,11 @@ def load_cupti(prefix: Path | None = None) -> LoadedCupti:
             module.get_timestamp()  # the library is opened by the first call, not by the import
     except TimingUnavailable:
         raise
+    except ImportError as problem:
+        raise TimingUnavailable(
+            "no_cupti",
+            f"cupti-python cannot be imported: {problem}. Fix: pip install what is missing (pyelftools, numpy).",
+        ) from problem
     except Exception as problem:
         raise TimingUnavailable(
             "no_cupti", f"cupti-python does not start: {type(problem).__name__}: {problem}. A CUDA driver is needed."

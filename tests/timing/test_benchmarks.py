@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""The GPU host's scripts, run over the fake device."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pytest_cutile_rs import gate
+from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.timing import Plan
+from pytest_cutile_rs.timing import TimingUnavailable
+from pytest_cutile_rs.timing.fake import FakeDevice
+from pytest_cutile_rs.timing.fake import FakeTimer
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def load(name: str, *arguments: str) -> ModuleType:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        return importlib.import_module(name)
+
+    return load
+
+
+def test_smoke_passes_on_a_good_machine_and_writes_its_record(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    smoke = script("cupti_smoke", "--out", str(tmp_path / "out"))
+    timer = FakeTimer(FakeDevice(noise=0.01, seed=3))
+    monkeypatch.setattr(smoke, "make_timer", lambda kind, prefix, event_gates: timer)
+    monkeypatch.setattr(
+        smoke, "equal_sides", lambda: {us: lambda us=us: timer.device.launch("k", us) for us in (3.0, 30.0)}
+    )
+    monkeypatch.setattr(smoke, "copy_side", lambda mib: lambda: timer.device.launch("copy", mib / 2))
+    monkeypatch.setattr(smoke, "driver_side", lambda: lambda: timer.device.launch("driver", 50.0))
+    assert smoke.main() == 0
+    assert "VERDICT: PASS" in capsys.readouterr().out
+    saved = json.loads((tmp_path / "out" / "cupti-smoke.json").read_text())
+    assert len(saved["records"]) == 5
+    assert str(tmp_path) not in json.dumps(saved)
+
+
+def test_smoke_says_why_there_is_no_data(script: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    smoke = script("cupti_smoke")
+
+    class Closed(FakeTimer):
+        def open(self) -> None:
+            raise TimingUnavailable("cupti_held", "nsys")
+
+    monkeypatch.setattr(smoke, "make_timer", lambda *a, **k: Closed())
+    assert smoke.main() == 1
+    assert "NO-DATA cupti_held: nsys" in capsys.readouterr().out
+
+
+def test_device_time_shards_and_tabulates(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    subject = script("device_time", "--list", "--ops", "softmax")
+    assert subject.main() == 0
+    everything = capsys.readouterr().out.splitlines()
+    parts: list[str] = []
+    for index in (1, 2, 3):
+        script("device_time", "--list", "--ops", "softmax", "--shard", f"{index}/3")
+        assert subject.main() == 0
+        parts += capsys.readouterr().out.splitlines()
+    assert sorted(parts) == sorted(everything)
+
+    timer = FakeTimer()
+    timer.open()
+    launch = timer.device.launch
+    sides = {name: lambda us=us: launch("k", us) for name, us in (("py", 30.0), ("rs", 20.0), ("torch", 40.0))}
+    record = timer.pair("softmax[x]", sides, Plan(warm_s=0.001))
+    case = gate.judge(record)
+    data = {
+        "us": {side: record.median_us(side) for side in sides},
+        "ratio": case.ratio,
+        "low": case.low,
+        "high": case.high,
+        "record": record.to_json(),
+    }
+    results = [
+        CheckResult("perf", "softmax", "x", "PASS", case.text, data),
+        CheckResult("perf", "softmax", "y", "NO-DATA", "nothing", {}),
+    ]
+    cells = subject.row(results[0])
+    assert cells[:6] == ("softmax[x]", "30.00", "40.00", "20.00", "1.500 [1.500, 1.500]", "2.00")
+    assert len(cells) == len(subject.row(results[1])) == len(subject.HEADER)
+    assert "geomean 1.500" in subject.geomeans(results)[0]
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1"])
+def test_a_shard_that_does_not_exist_is_refused(script: Any, text: str) -> None:
+    with pytest.raises(ValueError):
+        script("_common").shard(text)
