@@ -28,7 +28,7 @@ parity: setup-parity
 	@$(BIN)/pytest --cutile-rs $(ARGS)
 
 test: setup-parity
-	@$(MAKE) --no-print-directory lint types rust c-test python-test quick-parity
+	@$(MAKE) --no-print-directory lint types rust python-test quick-parity
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -51,7 +51,7 @@ rust-test: setup
 	cargo test --manifest-path rust/Cargo.toml --release --locked
 
 c-test: setup
-	@bash tests/c/run.sh
+	@$(BIN)/pytest tests/test_c_abi.py
 
 python-test: setup
 	@$(BIN)/pytest $(ARGS)

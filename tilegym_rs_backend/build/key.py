@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ..errors import BuildError
@@ -55,6 +56,7 @@ class Key:
         return self.digest[:16]
 
 
+@lru_cache(maxsize=1)
 def rust_root() -> Path:
     """Return the crate's folder: the checkout's ``rust/``, or ``_rust/`` inside an installed package.
 

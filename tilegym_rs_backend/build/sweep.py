@@ -60,12 +60,12 @@ def sources_changed(root: Path | None = None) -> bool:
     Looks at most every 0.5 s; between looks, for an installed package, with TILEGYM_RS_LIBRARY set or
     TILEGYM_RS_RELOAD=0, the answer is ``False``. A deleted file is a change.
     """
-    watched = _watched.get(str(root)) if root is not None else next(iter(_watched.values()), None)
+    where = root.resolve() if root is not None else keys.rust_root()
+    watched = _watched.get(str(where))
     if watched is None or time.monotonic() < watched.next_look:
         return False
     if os.environ.get("TILEGYM_RS_RELOAD") == "0" or os.environ.get("TILEGYM_RS_LIBRARY"):
         return False
-    where = root or Path(next(name for name, each in _watched.items() if each is watched))
     with _guard:
         watched.next_look = time.monotonic() + INTERVAL_S
         taken = time.time_ns()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from . import prefix
 
+LOCAL = Path("/usr/local")
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -47,7 +49,7 @@ def candidates() -> Iterator[Candidate]:
         root = Path(entry or ".") / "nvidia" / "cu13"
         if root.is_dir():
             yield Candidate(root, "pip packages")
-    for root in sorted(Path("/usr/local").glob("cuda-13.*"), reverse=True):
+    for root in sorted(LOCAL.glob("cuda-13.*"), reverse=True):
         yield Candidate(root, "/usr/local")
     nvcc = shutil.which("nvcc")
     if nvcc:

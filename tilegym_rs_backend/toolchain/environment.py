@@ -90,13 +90,14 @@ def without_torch(locked: Sequence[pins.Pin], torch: dict[str, str]) -> list[pin
     return [pin for pin in locked if pin.name in ALWAYS or not (pin.name in torch or _TORCH_ONLY.match(pin.name))]
 
 
-def create(python: str, venv: Path, facts: dict[str, object]) -> Path:
+def create(python: str, venv: Path, facts: dict[str, object], *, pip: bool = True) -> Path:
     """Create ``venv`` on ``python`` and return its interpreter; torch's folders come last on its path if there is one.
 
     Raises:
         ToolchainError: that Python cannot make one.
     """
-    answer = subprocess.run([python, "-m", "venv", str(venv)], capture_output=True, text=True, check=False)
+    command = [python, "-m", "venv", *([] if pip else ["--without-pip"]), str(venv)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise ToolchainError(
             f"{python} cannot create {venv}: {(answer.stdout + answer.stderr).strip()[-400:]}\n"

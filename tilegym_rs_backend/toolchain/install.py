@@ -6,11 +6,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import importlib.util
 import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -140,10 +140,9 @@ def pip() -> list[str]:
     Raises:
         ToolchainError: it has none.
     """
-    command = [sys.executable, "-m", "pip"]
-    if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode != 0:
+    if importlib.util.find_spec("pip") is None:
         raise ToolchainError(f"{sys.executable} has no pip. To fix: `{sys.executable} -m ensurepip --upgrade`.")
-    return command
+    return [sys.executable, "-m", "pip"]
 
 
 def unpack(wheel: Path, folder: Path) -> None:

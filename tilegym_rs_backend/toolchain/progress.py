@@ -67,5 +67,5 @@ def run(command: Sequence[str], what: str, *, env: Mapping[str, str] | None = No
     if process.returncode != 0:
         raise ToolchainError(
             f"{what} failed with status {process.returncode}; the reason is above.\n  command: {' '.join(command)}\n"
-            "  Behind a proxy set HTTPS_PROXY or PIP_INDEX_URL. The same command run again goes on where this one stopped."
+            "  Behind a proxy set HTTPS_PROXY or PIP_INDEX_URL. Run the same command again: it goes on from here."
         )
