@@ -114,7 +114,7 @@ pub fn modules(files: &[String], listed: &[String]) -> Vec<Refusal> {
 
 fn one(k: &Kernel) -> Vec<Refusal> {
     let mut found = vec![];
-    if FIXED.contains(&k.name.as_str()) {
+    if FIXED.contains(&format!(" cutile_{}(", k.name)) {
         found.push(k.refusal(format!("cutile_{} is a function of the library itself: choose another name", k.name)));
     }
     for p in &k.params {

@@ -150,11 +150,10 @@ fn names_that_c_or_the_tail_has_taken() {
     refused_params("<const n: i32>", "n: i32", "parameter n: the name is already an argument");
     refused_params("<A: ElementType>", "A_dtype: i32", "parameter A_dtype: the name is already");
     refused_params("", "größe: i32", "cannot be used in the C header");
-    refused(
-        &source("", "n: i32").replace("fn k(", "fn spec("),
-        "src/ops/op.rs:5: spec: ",
-        "a function of the library itself",
-    );
+    for name in ["spec", "emit", "free", "plan", "run_plan", "header", "abi_version", "test_panic"] {
+        let source = source("", "n: i32").replace("fn k(", &format!("fn {name}("));
+        refused(&source, &format!("src/ops/op.rs:5: {name}: "), "a function of the library itself");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Codes and texts through the C functions themselves.
 
+use super::probe::cutile_probe_row;
 use super::{F16, dense};
 use crate::exports::*;
 use crate::status::{Code, NOT_LOADED, OK};
@@ -32,15 +33,15 @@ fn text_of(token: i64, capacity: usize) -> (i64, String) {
 #[test]
 fn descriptors_names_and_tokens_are_checked() {
     let x = dense(F16, &[64, 1000]);
-    assert_eq!(spec(c"softmax_row", &[&x, null()], &[1024]), Code::Null as i64);
-    assert_eq!(last_error(), "softmax_row: x: null descriptor");
-    assert_eq!(spec(c"softmax", &[&x, &x], &[1024]), Code::Invalid as i64);
-    assert!(last_error().contains("no kernel named \"softmax\"") && last_error().contains("softmax_row"));
+    assert_eq!(spec(c"probe_row", &[&x, null()], &[1024]), Code::Null as i64);
+    assert_eq!(last_error(), "probe_row: x: null descriptor");
+    assert_eq!(spec(c"probe", &[&x, &x], &[1024]), Code::Invalid as i64);
+    assert!(last_error().contains("no kernel named \"probe\"; this library has "));
     // SAFETY: null pointers with a count are answered, not followed.
     unsafe {
         assert_eq!(cutile_spec(null(), null(), 0, null(), 0, 0, 0, 0), Code::Null as i64);
-        assert_eq!(cutile_spec(c"softmax_row".as_ptr(), null(), 2, null(), 0, 0, 0, 0), Code::Null as i64);
-        assert_eq!(cutile_spec(c"softmax_row".as_ptr(), null(), -2, null(), 0, 0, 0, 0), Code::Invalid as i64);
+        assert_eq!(cutile_spec(c"probe_row".as_ptr(), null(), 2, null(), 0, 0, 0, 0), Code::Null as i64);
+        assert_eq!(cutile_spec(c"probe_row".as_ptr(), null(), -2, null(), 0, 0, 0, 0), Code::Invalid as i64);
         for token in [-1, i64::MAX] {
             assert_eq!(cutile_spec_text(token, null_mut(), 0), Code::Invalid as i64);
             assert_eq!(cutile_emit(token, c"sm_90".as_ptr(), null_mut(), null_mut()), Code::Invalid as i32);
@@ -54,7 +55,7 @@ fn descriptors_names_and_tokens_are_checked() {
 #[test]
 fn texts_are_cut_to_the_buffer() {
     let x = dense(F16, &[64, 1000]);
-    let token = spec(c"softmax_row", &[&x, &x], &[1024]);
+    let token = spec(c"probe_row", &[&x, &x], &[1024]);
     assert!(token >= 0, "{}", last_error());
     let (len, whole) = text_of(token, 4096);
     assert_eq!(whole.len() as i64, len);
@@ -67,7 +68,7 @@ fn texts_are_cut_to_the_buffer() {
 #[test]
 fn emit_gives_bytes_and_takes_them_back() {
     let x = dense(F16, &[64, 1000]);
-    let token = spec(c"softmax_row", &[&x, &x], &[1024]);
+    let token = spec(c"probe_row", &[&x, &x], &[1024]);
     let (mut bytes, mut len) = (null_mut(), 0);
     // SAFETY: out-pointers to locals; freed once.
     unsafe {
@@ -83,7 +84,7 @@ fn emit_gives_bytes_and_takes_them_back() {
 #[test]
 fn loading_refuses_a_bad_image_and_a_bad_device() {
     let x = dense(F16, &[64, 1000]);
-    let token = spec(c"softmax_row", &[&x, &x], &[2048]);
+    let token = spec(c"probe_row", &[&x, &x], &[2048]);
     // SAFETY: images of the lengths given.
     unsafe {
         assert_eq!(cutile_load(token, 0, b"\x7fELF".as_ptr(), 4), Code::Invalid as i32);
@@ -101,7 +102,7 @@ fn a_typed_export_checks_then_answers_not_loaded() {
     let x = dense(F16, &[64, 1000]);
     let call = |out: *const TensorDesc, grid: [i32; 3], device: i32| {
         // SAFETY: null or live descriptors; nothing is loaded for this constant.
-        unsafe { cutile_softmax_row(out, &x, 64, 4096, grid[0], grid[1], grid[2], 0, 0, 0, device, 0) }
+        unsafe { cutile_probe_row(out, &x, 64, 4096, grid[0], grid[1], grid[2], device, 0) }
     };
     assert_eq!(call(&x, [64, 1, 1], 0), NOT_LOADED);
     assert_eq!(call(null(), [64, 1, 1], 0), Code::Null as i32);
@@ -145,7 +146,7 @@ fn the_library_s_own_texts_end_once() {
     let (id, describe, header) = unsafe { (cutile_build_id(), cutile_describe(), cutile_header()) };
     assert!(!text(id).is_empty());
     assert!(text(describe).ends_with("]}"));
-    assert!(text(header).contains("int32_t cutile_softmax_row("));
+    assert!(text(header).contains("int64_t cutile_spec("));
     // SAFETY: takes nothing.
     assert_eq!(unsafe { cutile_abi_version() }, 1);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //! Every entry through the front end.
 
-use super::{constants, dense, descriptors, dtypes, key_of, softmax, softmax_key};
+use super::{PROBE, constants, dense, descriptors, dtypes, key_of, probe_key};
 use crate::exports::index::KERNELS;
 use crate::frontend::bytecode;
-use crate::kernel::Kernel;
+use crate::kernel::{GenericKind, Kernel};
 use crate::specialize::Hints;
 use crate::status::Code;
 use std::collections::hash_map::DefaultHasher;
@@ -12,7 +12,11 @@ use std::hash::{Hash, Hasher};
 use std::process::Command;
 
 fn emit(kernel: &'static Kernel, dtype: i32, hints: &Hints) -> Vec<u8> {
-    let key = key_of(kernel, &descriptors(kernel, dtype), &constants(kernel), hints);
+    emit_with(kernel, dtype, false, hints)
+}
+
+fn emit_with(kernel: &'static Kernel, dtype: i32, flags: bool, hints: &Hints) -> Vec<u8> {
+    let key = key_of(kernel, &descriptors(kernel, dtype), &constants(kernel, flags), hints);
     let key = key.unwrap_or_else(|e| panic!("{}: {e:?}", kernel.name));
     // `bytecode` refuses a kernel with any launch check or in-kernel check left.
     bytecode(kernel, &key, "sm_90").unwrap_or_else(|e| panic!("{} dtype {dtype}: {}", kernel.name, e.text))
@@ -24,6 +28,9 @@ fn every_entry_compiles_for_every_dtype_to_equal_bytes_each_time() {
         for &dtype in dtypes(kernel) {
             let bytes = emit(kernel, dtype, &[0; 3]);
             assert_eq!(&bytes[..8], b"\x7fTileIR\0", "{}", kernel.name);
+            if kernel.generics.iter().any(|g| g.kind == GenericKind::Bool) {
+                emit_with(kernel, dtype, true, &[0; 3]);
+            }
             let again = std::thread::spawn(move || emit(kernel, dtype, &[0; 3])).join().expect("no panic");
             assert!(bytes == again, "{} dtype {dtype}: the bytecode differs between two runs", kernel.name);
         }
@@ -34,34 +41,35 @@ fn every_entry_compiles_for_every_dtype_to_equal_bytes_each_time() {
 fn hints_that_are_not_positive_are_the_default() {
     for kernel in KERNELS {
         let dtype = dtypes(kernel)[0];
-        let key = |h: i32| key_of(kernel, &descriptors(kernel, dtype), &constants(kernel), &[h; 3]).expect("valid");
+        let key =
+            |h: i32| key_of(kernel, &descriptors(kernel, dtype), &constants(kernel, false), &[h; 3]).expect("valid");
         assert!(key(0) == key(-1), "{}", kernel.name);
     }
-    let default = emit(softmax(), super::F16, &[0; 3]);
-    assert!(default == emit(softmax(), super::F16, &[-1; 3]));
+    let default = emit(&PROBE, super::F16, &[0; 3]);
+    assert!(default == emit(&PROBE, super::F16, &[-1; 3]));
     for (i, value) in [2, 16, 8].into_iter().enumerate() {
         let mut hints = [0; 3];
         hints[i] = value;
-        assert!(default != emit(softmax(), super::F16, &hints), "hint {i} has no effect");
+        assert!(default != emit(&PROBE, super::F16, &hints), "hint {i} has no effect");
     }
 }
 
 #[test]
 fn no_host_path_enters_the_bytecode() {
-    let bytes = emit(softmax(), super::F16, &[0; 3]);
-    let checkout = env!("CARGO_MANIFEST_DIR").as_bytes();
-    assert!(!bytes.windows(checkout.len()).any(|w| w == checkout));
-    let source = b"src/ops/softmax.rs";
-    assert!(bytes.windows(source.len()).any(|w| w == source));
+    let kernel = KERNELS[0];
+    let bytes = emit(kernel, dtypes(kernel)[0], &[0; 3]);
+    let holds = |text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+    assert!(!holds(env!("CARGO_MANIFEST_DIR")));
+    assert!(holds("src/ops/"), "the file's path inside the crate");
 }
 
 #[test]
 fn the_arch_is_checked_and_enters() {
-    let key = softmax_key(dense(super::F16, &[64, 1024]));
-    assert!(bytecode(softmax(), &key, "sm_90").is_ok());
-    assert!(bytecode(softmax(), &key, "sm_100").is_ok());
+    let key = probe_key(dense(super::F16, &[64, 1024]));
+    assert!(bytecode(&PROBE, &key, "sm_90").is_ok());
+    assert!(bytecode(&PROBE, &key, "sm_100").is_ok());
     for arch in ["", "90", "sm_", "sm_9", "sm_90a", "sm_90 ", "sm_1000"] {
-        let error = bytecode(softmax(), &key, arch).expect_err(arch);
+        let error = bytecode(&PROBE, &key, arch).expect_err(arch);
         assert_eq!(error.code, Code::Invalid);
         assert!(error.text.contains("sm_90"), "{}", error.text);
     }
@@ -71,20 +79,20 @@ fn the_arch_is_checked_and_enters() {
 fn a_compile_error_names_kernel_and_place() {
     // A tile extent must be a power of two.
     let x = dense(super::F16, &[64, 1000]);
-    let key = key_of(softmax(), &[x, x], &[192], &[0; 3]).expect("the key takes any i32");
-    let error = bytecode(softmax(), &key, "sm_90").expect_err("192 is no power of two");
+    let key = key_of(&PROBE, &[x, x], &[192], &[0; 3]).expect("the key takes any i32");
+    let error = bytecode(&PROBE, &key, "sm_90").expect_err("192 is no power of two");
     assert!(matches!(error.code, Code::Launch | Code::Panic), "{error:?}");
-    assert!(error.text.starts_with("softmax_row: "), "{}", error.text);
+    assert!(error.text.starts_with("probe_row: "), "{}", error.text);
     // The next compile works.
-    assert!(bytecode(softmax(), &softmax_key(x), "sm_90").is_ok());
+    assert!(bytecode(&PROBE, &probe_key(x), "sm_90").is_ok());
 }
 
 /// Run by the test below in a process of its own: the compiler reads its variables once per process.
 #[test]
 #[ignore = "a child of environment_variables_do_not_alter_the_bytes"]
 fn child_prints_a_digest() {
-    let key = softmax_key(dense(super::F16, &[64, 1024]));
-    match bytecode(softmax(), &key, "sm_90") {
+    let key = probe_key(dense(super::F16, &[64, 1024]));
+    match bytecode(&PROBE, &key, "sm_90") {
         Ok(bytes) => {
             let mut hasher = DefaultHasher::new();
             bytes.hash(&mut hasher);

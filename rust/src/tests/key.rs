@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //! The specialization rule, bit by bit.
 
-use super::{BF16, F16, F32, dense, key_of, softmax, softmax_key};
+use super::{BF16, F16, F32, PROBE, dense, key_of, probe_key};
 use crate::specialize::{decode, text};
 use crate::status::Code;
 use crate::tensor_desc::TensorDesc;
 
-/// x of softmax as the text shows it: `f16:p16:(16,16):(16,1)`.
+/// x of the probe as the text shows it: `f16:p16:(16,16):(16,1)`.
 fn bits(x: TensorDesc) -> String {
-    let line = text(softmax(), &softmax_key(x));
+    let line = text(&PROBE, &probe_key(x));
     let word = line.split(' ').find(|w| w.starts_with("x:")).expect("x is a parameter");
     word["x:".len()..].to_string()
 }
@@ -84,26 +84,26 @@ fn expanded_and_single_axes_keep_their_strides() {
 #[test]
 fn scalars_and_grid_are_not_in_the_key_but_all_else_is() {
     let x = dense(F16, &[64, 1024]);
-    let key = |block: i32, hints: [i32; 3]| key_of(softmax(), &[x, x], &[block], &hints).expect("valid");
+    let key = |block: i32, hints: [i32; 3]| key_of(&PROBE, &[x, x], &[block], &hints).expect("valid");
     assert!(key(1024, [0; 3]) == key(1024, [0; 3]));
     assert!(key(1024, [0; 3]) != key(512, [0; 3]));
     assert!(key(1024, [0, 4, 0]) != key(1024, [4, 0, 0]));
     let texts: Vec<String> =
-        [key(1024, [0; 3]), key(512, [0; 3]), key(1024, [2, 16, 8])].iter().map(|k| text(softmax(), k)).collect();
+        [key(1024, [0; 3]), key(512, [0; 3]), key(1024, [2, 16, 8])].iter().map(|k| text(&PROBE, k)).collect();
     assert_eq!(
         texts,
         [
-            "softmax_row [E=f16 BLOCK=1024] out:f16:p16:(16,16):(16,1) x:f16:p16:(16,16):(16,1)",
-            "softmax_row [E=f16 BLOCK=512] out:f16:p16:(16,16):(16,1) x:f16:p16:(16,16):(16,1)",
-            "softmax_row [E=f16 BLOCK=1024] out:f16:p16:(16,16):(16,1) x:f16:p16:(16,16):(16,1) \
+            "probe_row [E=f16 BLOCK=1024] out:f16:p16:(16,16):(16,1) x:f16:p16:(16,16):(16,1)",
+            "probe_row [E=f16 BLOCK=512] out:f16:p16:(16,16):(16,1) x:f16:p16:(16,16):(16,1)",
+            "probe_row [E=f16 BLOCK=1024] out:f16:p16:(16,16):(16,1) x:f16:p16:(16,16):(16,1) \
              num_cta_in_cga=2 occupancy=16 num_worker_warps=8",
         ]
     );
-    assert_eq!(decode(softmax(), &key(1024, [0, 16, -3])).hints, [None, Some(16), None]);
+    assert_eq!(decode(&PROBE, &key(1024, [0, 16, -3])).hints, [None, Some(16), None]);
 }
 
 fn refused(descs: &[TensorDesc], constants: &[i32]) -> (Code, String) {
-    let error = key_of(softmax(), descs, constants, &[0; 3]).err().expect("refused");
+    let error = key_of(&PROBE, descs, constants, &[0; 3]).err().expect("refused");
     (error.code, error.text)
 }
 
@@ -121,13 +121,10 @@ fn dtypes_ranks_and_ranges_are_refused_by_name() {
         assert!(text.contains("x: unknown dtype code"), "{text}");
     }
     let (code, text) = with(&|d| d.dtype = F32);
-    assert_eq!(
-        (code, text.as_str()),
-        (Code::Unsupported, "softmax_row: x: dtype f32, but out has f16: they must agree")
-    );
+    assert_eq!((code, text.as_str()), (Code::Unsupported, "probe_row: x: dtype f32, but out has f16: they must agree"));
     for ndim in [0, 1, 3, -1, 5] {
         let (code, text) = with(&|d| d.ndim = ndim);
-        assert_eq!((code, text), (Code::Invalid, format!("softmax_row: x: rank {ndim}, expected 2")));
+        assert_eq!((code, text), (Code::Invalid, format!("probe_row: x: rank {ndim}, expected 2")));
     }
     for (axis, value) in [(0, -1), (1, -1), (0, 1 << 31), (1, i64::MAX), (0, i64::MIN)] {
         let (code, text) = with(&|d| d.shape[axis] = value);
@@ -137,7 +134,7 @@ fn dtypes_ranks_and_ranges_are_refused_by_name() {
         assert_eq!(code, Code::Invalid);
         assert!(text.contains(&format!("x: stride {value} of axis {axis}")), "{text}");
     }
-    assert!(key_of(softmax(), &[x, dense(F16, &[(1 << 31) - 1, 1])], &[16], &[0; 3]).is_ok());
+    assert!(key_of(&PROBE, &[x, dense(F16, &[(1 << 31) - 1, 1])], &[16], &[0; 3]).is_ok());
 }
 
 #[test]

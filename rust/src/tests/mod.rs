@@ -8,11 +8,12 @@ mod frontend;
 mod image;
 mod key;
 mod plan;
+pub mod probe;
 mod speed;
 mod table;
 
+pub use self::probe::PROBE;
 use crate::contract::MAX_RANK;
-use crate::exports::index::KERNELS;
 use crate::kernel::{Elem, GenericKind, Kernel, Kind};
 use crate::specialize::{Hints, Key, key};
 use crate::status::Result;
@@ -21,15 +22,6 @@ use crate::tensor_desc::TensorDesc;
 pub const F32: i32 = 0;
 pub const F16: i32 = 1;
 pub const BF16: i32 = 2;
-
-/// Tests of the ABI itself use this entry: two tensors, one scalar, one constant.
-pub fn softmax() -> &'static Kernel {
-    by_name("softmax_row")
-}
-
-pub fn by_name(name: &str) -> &'static Kernel {
-    KERNELS.iter().find(|k| k.name == name).expect("a kernel of this library")
-}
 
 /// A contiguous tensor at an aligned address.
 pub fn dense(dtype: i32, shape: &[i64]) -> TensorDesc {
@@ -50,9 +42,9 @@ pub fn key_of(kernel: &Kernel, descs: &[TensorDesc], constants: &[i32], hints: &
     unsafe { key(kernel, &descs, constants, hints) }
 }
 
-/// Softmax's key for one changed input.
-pub fn softmax_key(x: TensorDesc) -> Key {
-    key_of(softmax(), &[dense(x.dtype, &[64, 1024]), x], &[1024], &[0; 3]).expect("a valid call")
+/// The probe's key for one changed input.
+pub fn probe_key(x: TensorDesc) -> Key {
+    key_of(&PROBE, &[dense(x.dtype, &[64, 1024]), x], &[1024], &[0; 3]).expect("a valid call")
 }
 
 /// Descriptors of a call of any kernel, type generics bound to `dtype`.
@@ -73,13 +65,13 @@ pub fn descriptors(kernel: &Kernel, dtype: i32) -> Vec<TensorDesc> {
 /// (entry, constant, value).
 const CONSTANTS: &[(&str, &str, i32)] = &[];
 
-/// Constants that every entry compiles with: tiles of 64, groups of 8, types f32, flags off.
-pub fn constants(kernel: &Kernel) -> Vec<i32> {
+/// Constants that every entry compiles with: tiles of 64, groups of 8, types f32, all flags as given.
+pub fn constants(kernel: &Kernel, flags: bool) -> Vec<i32> {
     let value = |name: &str, kind: GenericKind| {
         let listed = CONSTANTS.iter().find(|c| c.0 == kernel.name && c.1 == name).map(|c| c.2);
         listed.unwrap_or(match kind {
             GenericKind::Free => F32,
-            GenericKind::Bool => 0,
+            GenericKind::Bool => i32::from(flags),
             _ if name.starts_with("GROUP") => 8,
             _ => 64,
         })

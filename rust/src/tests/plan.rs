@@ -2,7 +2,7 @@
 //! Plans, with the function declared loaded and the launch recorded (`fake`).
 
 use super::fake::{FUNCTION, Launched, take};
-use super::{F16, dense, key_of, softmax};
+use super::{F16, PROBE, dense, key_of};
 use crate::launch::{Call, Plan};
 use crate::status::{Code, NOT_LOADED, OK, Result};
 use crate::tensor_desc::TensorDesc;
@@ -16,13 +16,13 @@ fn call(grid: [i32; 3], device: i32) -> Call {
 fn plan_on(x: &TensorDesc, block: i32, grid: [i32; 3], device: i32) -> Result<Option<Plan>> {
     let descs: [*const TensorDesc; 2] = [x, x];
     // SAFETY: live descriptors.
-    unsafe { Plan::new(softmax(), &descs, &[ROWS], &[block], &call(grid, device)) }
+    unsafe { Plan::new(&PROBE, &descs, &[ROWS], &[block], &call(grid, device)) }
 }
 
-/// Declares softmax for `x` and `block` loaded on `device`.
+/// Declares the probe for `x` and `block` loaded on `device`.
 fn loaded(x: &TensorDesc, block: i32, device: usize) {
-    let key = key_of(softmax(), &[*x, *x], &[block], &[0; 3]).expect("valid");
-    softmax().specs.intern(softmax(), &key).set_function(device, FUNCTION);
+    let key = key_of(&PROBE, &[*x, *x], &[block], &[0; 3]).expect("valid");
+    PROBE.specs.intern(&PROBE, &key).set_function(device, FUNCTION);
 }
 
 fn plan(x: &TensorDesc, block: i32) -> Plan {
@@ -52,7 +52,7 @@ fn a_typed_call_passes_the_same_parameters() {
     let x = dense(F16, &[60, 1000]);
     loaded(&x, 1 << 13, 3);
     // SAFETY: live descriptors; nothing is launched.
-    let code = unsafe { crate::exports::cutile_softmax_row(&x, &x, 60, 1 << 13, 7, 1, 1, 0, 0, 0, 3, 9) };
+    let code = unsafe { super::probe::cutile_probe_row(&x, &x, 60, 1 << 13, 7, 1, 1, 3, 9) };
     assert_eq!(code, OK);
     let values = vec![x.ptr, 60, 1000, 1000, 1, x.ptr, 60, 1000, 1000, 1, 60];
     assert_eq!(take(), [Launched { grid: [7, 1, 1], stream: 9, values }]);
@@ -88,9 +88,9 @@ fn an_empty_grid_launches_nothing_and_needs_nothing_loaded() {
 fn counts_are_checked_at_every_run() {
     let plan = plan(&dense(F16, &[60, 1000]), 1 << 17);
     let refused = |r: Result<i32>| r.err().map(|e| (e.code, e.text)).expect("refused");
-    assert_eq!(refused(run(&plan, &[16], None)), (Code::Invalid, "softmax_row: takes 2 pointers, got 1".into()));
+    assert_eq!(refused(run(&plan, &[16], None)), (Code::Invalid, "probe_row: takes 2 pointers, got 1".into()));
     let (code, text) = refused(run(&plan, &[16, 16], Some(&[])));
-    assert_eq!((code, text.as_str()), (Code::Invalid, "softmax_row: takes 1 scalars, got 0"));
+    assert_eq!((code, text.as_str()), (Code::Invalid, "probe_row: takes 1 scalars, got 0"));
     assert_eq!(take(), []);
 }
 

@@ -2,7 +2,7 @@
 //! Host time of the hot path up to the driver: `cargo test --release -- --ignored --nocapture speed`.
 
 use super::fake::{FUNCTION, quiet};
-use super::{F16, dense, key_of, softmax};
+use super::{F16, PROBE, dense, key_of};
 use crate::launch::{Call, Plan, call};
 use crate::tensor_desc::TensorDesc;
 use std::hint::black_box;
@@ -24,18 +24,18 @@ fn hot_path() {
     let x = dense(F16, &[64, 1024]);
     let descs: [*const TensorDesc; 2] = [&x, &x];
     let options = Call { grid: [64, 1, 1], hints: [0; 3], device: 0, stream: 0 };
-    let key = key_of(softmax(), &[x, x], &[1 << 20], &[0; 3]).expect("valid");
-    softmax().specs.intern(softmax(), &key).set_function(0, FUNCTION);
+    let key = key_of(&PROBE, &[x, x], &[1 << 20], &[0; 3]).expect("valid");
+    PROBE.specs.intern(&PROBE, &key).set_function(0, FUNCTION);
     // SAFETY: live descriptors; nothing is launched.
-    let plan = unsafe { Plan::new(softmax(), &descs, &[64], &[1 << 20], &options) }.expect("valid").expect("loaded");
+    let plan = unsafe { Plan::new(&PROBE, &descs, &[64], &[1 << 20], &options) }.expect("valid").expect("loaded");
     let plan = std::ptr::from_ref(&plan).cast();
+    // SAFETY: live descriptors and plan; nothing is launched.
     quiet(|| unsafe {
-        // SAFETY (all three): live descriptors and plan; nothing is launched.
         nanoseconds("key of two tensors", || {
-            let _ = black_box(crate::specialize::key(softmax(), black_box(&descs), &[1 << 20], &[0; 3]));
+            let _ = black_box(crate::specialize::key(&PROBE, black_box(&descs), &[1 << 20], &[0; 3]));
         });
         nanoseconds("call: key, look-up, parameters", || {
-            let _ = black_box(call(softmax(), black_box(&descs), &[64], &[1 << 20], &options));
+            let _ = black_box(call(&PROBE, black_box(&descs), &[64], &[1 << 20], &options));
         });
         nanoseconds("cutile_run_plan", || {
             black_box(crate::exports::cutile_run_plan(black_box(plan), 0, 0x1000, 0x2000, 0, 0));

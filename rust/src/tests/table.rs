@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Interning: one entry per key, readers beside a writer.
 
-use super::{F16, dense, key_of, softmax};
+use super::{F16, PROBE, dense, key_of};
 use crate::table::{Table, by_token};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 fn a_key_has_one_token_and_keeps_it_while_the_table_grows() {
     let table: &Table = Box::leak(Box::new(Table::new()));
     let x = dense(F16, &[64, 1024]);
-    let key = |n: i32| key_of(softmax(), &[x, x], &[n], &[0; 3]).expect("valid");
+    let key = |n: i32| key_of(&PROBE, &[x, x], &[n], &[0; 3]).expect("valid");
     assert!(table.find(&key(0)).is_none());
-    let first = table.intern(softmax(), &key(0));
+    let first = table.intern(&PROBE, &key(0));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -23,13 +23,13 @@ fn a_key_has_one_token_and_keeps_it_while_the_table_grows() {
         }
         for n in 1..1000 {
             assert!(table.find(&key(n)).is_none());
-            table.intern(softmax(), &key(n));
+            table.intern(&PROBE, &key(n));
         }
         done.store(true, Ordering::Relaxed);
     });
     for n in 0..1000 {
         let spec = table.find(&key(n)).expect("interned");
-        assert_eq!(table.intern(softmax(), &key(n)).token, spec.token);
+        assert_eq!(table.intern(&PROBE, &key(n)).token, spec.token);
         assert_eq!(by_token(spec.token).expect("a token").key.words(), key(n).words());
     }
     assert!(by_token(-1).is_none() && by_token(i64::MAX).is_none());
@@ -39,11 +39,10 @@ fn a_key_has_one_token_and_keeps_it_while_the_table_grows() {
 fn threads_that_intern_the_same_key_get_one_token() {
     let table: &Table = Box::leak(Box::new(Table::new()));
     let x = dense(F16, &[64, 1024]);
-    let key = |n: i32| key_of(softmax(), &[x, x], &[n], &[0; 3]).expect("valid");
+    let key = |n: i32| key_of(&PROBE, &[x, x], &[n], &[0; 3]).expect("valid");
     let tokens: Vec<Vec<i64>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| (0..100).map(|n| table.intern(softmax(), &key(n)).token).collect()))
-            .collect();
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| (0..100).map(|n| table.intern(&PROBE, &key(n)).token).collect())).collect();
         threads.into_iter().map(|t| t.join().expect("no panic")).collect()
     });
     assert!(tokens.iter().all(|t| *t == tokens[0]));
