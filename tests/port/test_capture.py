@@ -96,6 +96,7 @@ def test_the_machine_asked_for_answers_and_everything_is_put_back():
     capture(ask, "sm_90", sm_count=7, device="cpu")
     assert (seen["capability"], seen["sms"], seen["device"][0]) == ((9, 0), 7, "cpu")
     assert {name: getattr(torch.cuda, name) for name in PATCHED} == before
+    assert "cuda" not in vars(torch.Tensor)
     assert names == (launch, ct.launch, exhaustive_search, torch.Tensor.cuda)
 
 

@@ -176,7 +176,7 @@ def capture(
     answers["launch"] = recorder.launch
     answers["exhaustive_search"] = recorder.search
     answers["compiler_timeout"] = lambda *_, **__: contextlib.nullcontext()
-    with _PATCHES.active(answers, _targets), _tuner_caches_aside(), _cuda_redirected(device):
+    with _PATCHES.active(answers, _targets), _caches_aside(), _cuda_redirected(device):
         fn()
     return recorder.launches
 
@@ -202,22 +202,26 @@ def _targets() -> Iterator[tuple[Any, str, str]]:
 
 
 @contextlib.contextmanager
-def _tuner_caches_aside() -> Iterator[None]:
-    """Empty TileGym's tuner caches for the capture and put them back, so neither side answers from the other's."""
+def _caches_aside() -> Iterator[None]:
+    """Empty what TileGym remembers of tuning and of the machine, and put it back afterwards."""
     with _CACHES_LOCK:
         kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
+        machine_facts: list[Any] = []
         for name, module in list(sys.modules.items()):
             if not name.startswith("tilegym.") or module is None:
                 continue
             for attribute, value in list(vars(module).items()):
-                if type(value) is dict and "tune" in attribute.lower() and "cache" in attribute.lower():
+                if type(value) is dict and "cache" in attribute.lower():
                     kept.append((value, dict(value)))
                     value.clear()
                 elif isinstance(value, functools._lru_cache_wrapper) and name.startswith("tilegym.ops.cutile"):
+                    machine_facts.append(value)
                     value.cache_clear()
         try:
             yield
         finally:
+            for remembered in machine_facts:
+                remembered.cache_clear()
             for cache, content in kept:
                 cache.clear()
                 cache.update(content)

@@ -92,7 +92,7 @@ class Patches:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._undo: list[tuple[Any, str, Any]] = []
+        self._undo: list[tuple[Any, str, Any, bool]] = []
         self._local = threading.local()
 
     @property
@@ -116,9 +116,9 @@ class Patches:
             if self._users == 0:
                 try:
                     for owner, attribute, key in targets():
-                        original = getattr(owner, attribute)
+                        original, own = getattr(owner, attribute), attribute in vars(owner)
                         setattr(owner, attribute, self._dispatcher(original, key))
-                        self._undo.append((owner, attribute, original))
+                        self._undo.append((owner, attribute, original, own))
                 except BaseException:
                     self._restore()
                     raise
@@ -144,8 +144,11 @@ class Patches:
 
     def _restore(self) -> None:
         while self._undo:
-            owner, attribute, original = self._undo.pop()
-            setattr(owner, attribute, original)
+            owner, attribute, original, own = self._undo.pop()
+            if own:
+                setattr(owner, attribute, original)
+            else:
+                delattr(owner, attribute)  # it was, and is again, inherited
 
 
 def machine_answers(gpu: Machine) -> dict[str, Callable[..., Any]]:
