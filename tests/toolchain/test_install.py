@@ -44,7 +44,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "wheels"
     folder.mkdir()
     one = wheel(folder, "nvidia-one", "1.0", {"nvidia/cu13/bin/tool": "#!/bin/sh\n", "nvidia/cu13/include/a.h": "a"})
-    two = wheel(folder, "nvidia-two", "2.0", {"nvidia/cu13/include/b.h": "b"})
+    two = wheel(folder, "nvidia-two", "2.0", {"nvidia_two-2.0.data/platlib/nvidia/cu13/include/b.h": "b"})
     locks = tmp_path / "locks"
     locks.mkdir()
     (locks / "toolkit.txt").write_text(

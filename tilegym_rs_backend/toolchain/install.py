@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -31,6 +32,7 @@ from .progress import say
 
 # Unpacked sizes in MB, of which the disk check takes the sum with the wheels'.
 UNPACKED = {"toolkit": 760.0, "cupti": 95.0}
+_DATA = re.compile(r"^[^/]+\.data/(purelib|platlib)/")
 PLACES = {"toolkit": toolkit_prefix, "cupti": cupti_prefix}
 
 
@@ -146,13 +148,15 @@ def pip() -> list[str]:
 
 
 def unpack(wheel: Path, folder: Path) -> None:
-    """Unpack a wheel; modes are kept, since the toolkit's programs are in it.
+    """Unpack a wheel as pip would place its modules; modes are kept, since the toolkit's programs are in it.
 
     Raises:
         ToolchainError: a member would land outside ``folder``.
     """
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.infolist():
+            # libclang's wheel keeps its files under <name>.data/platlib
+            member.filename = _DATA.sub("", member.filename)
             target = folder / member.filename
             if not target.resolve().is_relative_to(folder.resolve()):
                 raise ToolchainError(f"{wheel.name} holds {member.filename}, which lies outside the prefix")

@@ -12,12 +12,13 @@ from .dirs import prefix_dir
 
 LOCKS = Path(__file__).parent / "locks"
 STAMP = "installed.json"
+_LAYOUT = b"2"  # raise it when install.py unpacks the same wheels in another way
 
 
 @lru_cache(maxsize=8)
 def lock_hash(name: str) -> str:
-    """Return the first 16 hex digits of the SHA-256 of a lock file (``toolkit``, ``cupti``, ``environment``)."""
-    return hashlib.sha256((LOCKS / f"{name}.txt").read_bytes()).hexdigest()[:16]
+    """Return 16 hex digits that stand for a lock file (``toolkit``, ``cupti``) and how it is unpacked."""
+    return hashlib.sha256(_LAYOUT + (LOCKS / f"{name}.txt").read_bytes()).hexdigest()[:16]
 
 
 def toolkit_prefix() -> Path:
