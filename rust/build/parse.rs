@@ -24,12 +24,21 @@ fn has_cfg(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|a| a.path().is_ident("cfg") || a.path().is_ident("cfg_attr"))
 }
 
+fn syntax(label: &str, source: &str) -> Parsed<syn::File> {
+    syn::parse_file(source).map_err(|e| {
+        let text = match e.to_string().as_str() {
+            "cannot parse string into token stream" => "an unclosed delimiter or an unknown token".to_string(),
+            other => other.to_string(),
+        };
+        Refusal::new(format!("{label}:{}", e.span().start().line), format!("syntax error: {text}"))
+    })
+}
+
 /// Module names in the hand-written src/ops/mod.rs. It stays hand-written because the module path and the
 /// file path the compiler sees enter the bytecode: a generated `#[path]` would make both differ per checkout.
 pub fn listed(source: &str) -> Parsed<Vec<String>> {
     let label = "src/ops/mod.rs";
-    let file = syn::parse_file(source)
-        .map_err(|e| Refusal::new(format!("{label}:{}", e.span().start().line), e.to_string()))?;
+    let file = syntax(label, source)?;
     let mut names = vec![];
     for item in file.items {
         let at = format!("{label}:{}", line(&item));
@@ -52,8 +61,7 @@ pub fn listed(source: &str) -> Parsed<Vec<String>> {
 /// The kernels of one op file; `op` is its stem.
 pub fn file(op: &str, source: &str) -> Parsed<Vec<Kernel>> {
     let label = format!("src/ops/{op}.rs");
-    let file = syn::parse_file(source)
-        .map_err(|e| Refusal::new(format!("{label}:{}", e.span().start().line), format!("syntax error: {e}")))?;
+    let file = syntax(&label, source)?;
     if has_cfg(&file.attrs) {
         return Err(Refusal::new(format!("{label}:1"), "a file of kernels cannot be under #![cfg]"));
     }

@@ -203,6 +203,7 @@ fn entries_have_one_form_and_one_place() {
     refused(&plain.replace("pub mod", "mod"), "src/ops/op.rs:2: module m", "must be `pub`");
     refused(&format!("pub mod outer {{\n{plain}}}\n"), "src/ops/op.rs:3: m: ", "at the top of the file");
     refused(&plain.replace("fn k", "fn k k"), "src/ops/op.rs:5: ", "syntax error");
+    refused(&plain.replace(") {}", ") {"), "src/ops/op.rs:2: ", "an unclosed delimiter");
     assert!(
         read(&plain.replace("cutile::entry(", "cutile::entry(optimization_hints = (default = (occupancy = 2,),), "))
             .is_ok()
