@@ -1,13 +1,33 @@
 // SPDX-License-Identifier: MIT
-//! c = a @ b with f32 accumulation; f32 inputs are multiplied as tf32.
+//! c = op(a) @ op(b) with f32 accumulation. One tile of c per block, blocks numbered in groups of rows so that the
+//! tiles of b they share stay in L2.
 
 #[cutile::module]
 pub mod matmul {
     use cutile::core::*;
 
-    /// f16 and bf16: one [BM, BN] tile per program, grid (ceil(M / BM), ceil(N / BN), 1).
+    /// Row and column of tile `id`: groups of `group` rows, inside a group column by column.
+    fn grouped(id: i32, tiles_m: i32, tiles_n: i32, group: i32) -> (i32, i32) {
+        let per_group: i32 = group * tiles_n;
+        let g: i32 = id / per_group;
+        let first: i32 = g * group;
+        let height: i32 = min(tiles_m - first, group);
+        let inner: i32 = id - g * per_group;
+        let n: i32 = inner / height;
+        (first + inner - n * height, n)
+    }
+
+    /// f16 and bf16. a is (M, K) as stored, or (K, M) with TRANS_A; b is (K, N), or (N, K) with TRANS_B.
     #[cutile::entry(unchecked_accesses = true)]
-    pub unsafe fn matmul_tile<E: ElementType, const BM: i32, const BN: i32, const BK: i32>(
+    pub unsafe fn matmul_tile<
+        E: ElementType,
+        const BM: i32,
+        const BN: i32,
+        const BK: i32,
+        const GROUP: i32,
+        const TRANS_A: bool,
+        const TRANS_B: bool,
+    >(
         c: &Tensor<E, { [-1, -1] }>,
         a: &Tensor<E, { [-1, -1] }>,
         b: &Tensor<E, { [-1, -1] }>,
@@ -16,25 +36,35 @@ pub mod matmul {
         let tb: Shape<{ [BK, BN] }> = shape![BK, BN];
         let tc: Shape<{ [BM, BN] }> = shape![BM, BN];
         let pa: Partition<E, { [BM, BK] }> =
-            unsafe { make_partition_view(a, ta, padding::Zero, dim_map::Identity, new_token_unordered()) };
+            if TRANS_A { a.partition_permuted(ta, const_array![1, 0]) } else { a.partition(ta) };
         let pb: Partition<E, { [BK, BN] }> =
-            unsafe { make_partition_view(b, tb, padding::Zero, dim_map::Identity, new_token_unordered()) };
+            if TRANS_B { b.partition_permuted(tb, const_array![1, 0]) } else { b.partition(tb) };
         let mut pc: PartitionMut<E, { [BM, BN] }> = unsafe { c.partition_full_mut(tc) };
+        let tiles_m: i32 = num_tiles(&pc, 0i32);
+        let tiles_n: i32 = num_tiles(&pc, 1i32);
+        let tiles_k: i32 = num_tiles(&pa, 1i32);
         let pid: (i32, i32, i32) = get_tile_block_id();
+        let at: (i32, i32) = grouped(pid.0, tiles_m, tiles_n, GROUP);
         let mut acc: Tile<f32, { [BM, BN] }> = constant(0.0f32, tc);
-        let steps: i32 = num_tiles(&pa, 1i32);
-        for k in 0i32..steps {
-            let x: Tile<E, { [BM, BK] }> = pa.load([pid.0, k]);
-            let y: Tile<E, { [BK, BN] }> = pb.load([k, pid.1]);
+        for k in 0i32..tiles_k {
+            let x: Tile<E, { [BM, BK] }> = pa.load([at.0, k]);
+            let y: Tile<E, { [BK, BN] }> = pb.load([k, at.1]);
             acc = mma(x, y, acc);
         }
         let r: Tile<E, { [BM, BN] }> = convert_tile(acc);
-        unsafe { store_view_tko_mut(&mut pc, r, [pid.0, pid.1], ordering::Weak, scope::TileBlock, None, tma::Enabled) };
+        unsafe { store_view_tko_mut(&mut pc, r, [at.0, at.1], ordering::Weak, scope::TileBlock, None, tma::Enabled) };
     }
 
-    /// f32 through tf32, otherwise as matmul_tile.
+    /// f32: the operands are rounded to tf32, ten bits of mantissa, and accumulated in f32.
     #[cutile::entry(unchecked_accesses = true)]
-    pub unsafe fn matmul_tile_tf32<const BM: i32, const BN: i32, const BK: i32>(
+    pub unsafe fn matmul_tile_tf32<
+        const BM: i32,
+        const BN: i32,
+        const BK: i32,
+        const GROUP: i32,
+        const TRANS_A: bool,
+        const TRANS_B: bool,
+    >(
         c: &Tensor<f32, { [-1, -1] }>,
         a: &Tensor<f32, { [-1, -1] }>,
         b: &Tensor<f32, { [-1, -1] }>,
@@ -43,22 +73,23 @@ pub mod matmul {
         let tb: Shape<{ [BK, BN] }> = shape![BK, BN];
         let tc: Shape<{ [BM, BN] }> = shape![BM, BN];
         let pa: Partition<f32, { [BM, BK] }> =
-            unsafe { make_partition_view(a, ta, padding::Zero, dim_map::Identity, new_token_unordered()) };
+            if TRANS_A { a.partition_permuted(ta, const_array![1, 0]) } else { a.partition(ta) };
         let pb: Partition<f32, { [BK, BN] }> =
-            unsafe { make_partition_view(b, tb, padding::Zero, dim_map::Identity, new_token_unordered()) };
+            if TRANS_B { b.partition_permuted(tb, const_array![1, 0]) } else { b.partition(tb) };
         let mut pc: PartitionMut<f32, { [BM, BN] }> = unsafe { c.partition_full_mut(tc) };
+        let tiles_m: i32 = num_tiles(&pc, 0i32);
+        let tiles_n: i32 = num_tiles(&pc, 1i32);
+        let tiles_k: i32 = num_tiles(&pa, 1i32);
         let pid: (i32, i32, i32) = get_tile_block_id();
+        let at: (i32, i32) = grouped(pid.0, tiles_m, tiles_n, GROUP);
         let mut acc: Tile<f32, { [BM, BN] }> = constant(0.0f32, tc);
-        let steps: i32 = num_tiles(&pa, 1i32);
-        for k in 0i32..steps {
-            let x: Tile<f32, { [BM, BK] }> = pa.load([pid.0, k]);
-            let y: Tile<f32, { [BK, BN] }> = pb.load([k, pid.1]);
-            let xt: Tile<tf32, { [BM, BK] }> = convert_tile(x);
-            let yt: Tile<tf32, { [BK, BN] }> = convert_tile(y);
-            acc = mma(xt, yt, acc);
+        for k in 0i32..tiles_k {
+            let x: Tile<f32, { [BM, BK] }> = pa.load([at.0, k]);
+            let y: Tile<f32, { [BK, BN] }> = pb.load([k, at.1]);
+            let x: Tile<tf32, { [BM, BK] }> = convert_tile(x);
+            let y: Tile<tf32, { [BK, BN] }> = convert_tile(y);
+            acc = mma(x, y, acc);
         }
-        unsafe {
-            store_view_tko_mut(&mut pc, acc, [pid.0, pid.1], ordering::Weak, scope::TileBlock, None, tma::Enabled)
-        };
+        unsafe { store_view_tko_mut(&mut pc, acc, [at.0, at.1], ordering::Weak, scope::TileBlock, None, tma::Enabled) };
     }
 }
