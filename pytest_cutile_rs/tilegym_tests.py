@@ -104,7 +104,7 @@ def reaim(mark: pytest.Mark) -> pytest.Mark:
     rows = list(given)
     ids = mark.kwargs.get("ids")
     listed = ids is not None and not callable(ids)
-    texts: Iterable[Any] = list(ids) if listed else [None] * len(rows)
+    texts: Iterable[Any] = list(ids or ()) if listed else [None] * len(rows)
     new_rows, new_ids = [], []
     for row, text in zip(rows, texts, strict=True):
         value = _value(row, position, len(names))

@@ -64,11 +64,11 @@ def _numbers(backend: Backend, peer: Peer, suite: OpSuite, case: Case, device: s
 
     call = suite.inputs(case, device, case.seed(seed))
     before = _snapshot(call)
+    reference = _first(suite.reference(case, call))  # first: the op may spoil its input
     with torch.no_grad(), guarded() as bands:
         got = _first(backend.call(suite, call))
     if device == "cuda":
         torch.cuda.synchronize()  # an asynchronous failure belongs to this case
-    reference = _first(suite.reference(case, call))
     ours = _compare(suite, case, got, reference)
     problems = list(ours.problems)
     problems += bands.broken()
