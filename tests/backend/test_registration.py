@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""How the backend gets to TileGym, each case in a fresh interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("tilegym", reason="tilegym is not installed (pip install tilegym-rs[parity])")
+
+
+def run(code: str, cwd: object = None, **environment: str) -> str:
+    env = {**os.environ, "PYTHONWARNINGS": "ignore", **environment}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=cwd, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_bare_import_knows_the_backend_and_leaves_the_hyphenated_one_alone():
+    code = """
+import tilegym
+before = {"cutile-rs"} & tilegym.get_available_backends()
+tilegym.set_backend("cutile_rs")
+from tilegym.backend.dispatcher import _REGISTRY
+ours = {op for op, impls in _REGISTRY.items() if "cutile_rs" in impls}
+print(tilegym.get_current_backend(), {op for op, impls in _REGISTRY.items() if "default" in impls} - ours)
+hyphen = _REGISTRY["matmul"].get("cutile-rs")
+assert hyphen is None or hyphen.__module__.startswith("tilegym."), hyphen
+import torch
+assert not torch.cuda.is_initialized()
+"""
+    assert run(code) == "cutile_rs set()"
+
+
+def test_an_op_without_a_rust_implementation_names_op_and_backend():
+    code = """
+import tilegym
+tilegym.set_backend("cutile_rs")
+try:
+    tilegym.ops.rms_norm(None, None, None, 1e-5)
+except NotImplementedError as error:
+    assert "rms_norm" in str(error) and "cutile_rs" in str(error), error
+    print("refused")
+"""
+    assert run(code) == "refused"
+    assert run(code, DISABLE_FALLBACK="1") == "refused"
+
+
+def test_the_choice_by_environment_works():
+    assert (
+        run("import tilegym; print(tilegym.get_current_backend())", CUTILE_TUTORIALS_BACKEND="cutile_rs") == "cutile_rs"
+    )
+
+
+@pytest.mark.parametrize(
+    "order", ["import tilegym; import tilegym_rs_backend", "import tilegym_rs_backend; import tilegym"]
+)
+def test_without_autoload_an_explicit_import_registers(order):
+    code = f"{order}; tilegym.set_backend('cutile_rs'); print(tilegym.get_current_backend())"
+    assert run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "cutile_rs"
+
+
+def test_suites_imported_later_are_covered():
+    code = """
+import tilegym, tilegym_rs_backend
+import tilegym.suites.liger
+from tilegym.backend.dispatcher import _REGISTRY
+print([op for op, impls in _REGISTRY.items() if "default" in impls and "cutile_rs" not in impls])
+"""
+    assert run(code) == "[]"
+    assert run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "[]"
+
+
+def test_a_broken_installation_does_not_break_import_torch(tmp_path):
+    package = tmp_path / "tilegym_rs_backend"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('broken')\n")
+    code = "import torch, tilegym; print('cutile_rs' in tilegym.get_available_backends())"
+    assert run(code, cwd=tmp_path, PYTHONPATH=str(tmp_path)) == "False"
+
+
+def test_dynamo_ignores_tilegyms_logging():
+    code = """
+import tilegym, torch._dynamo
+from tilegym.backend.dispatcher import logger
+print(logger.debug in torch._dynamo.config.ignore_logger_methods)
+"""
+    assert run(code) == "True"
+
+
+def test_importing_the_package_needs_neither_torch_nor_cffi():
+    code = (
+        "import sys, tilegym_rs_backend; print([m for m in ('torch', 'cffi', 'numpy', 'filelock') if m in sys.modules])"
+    )
+    assert run(code) == "[]"
