@@ -182,4 +182,6 @@ def _sentence(both: Pair, sides: Sequence[_Side], sameness: Sameness) -> str:
         return f"{names}: identical up to parameter-bank offsets ({len(mine.text)} B)"
     parts = [f"code {len(mine.text)}/{len(peer.text)} B", f"registers {mine.registers}/{peer.registers}"]
     parts += [f"frame {mine.frame_bytes}/{peer.frame_bytes} B", f"shared {mine.shared_bytes}/{peer.shared_bytes} B"]
+    if len(mine.text) == len(peer.text):
+        parts.insert(1, "{} of {} instructions".format(*differing_instructions(mine.text, peer.text)))
     return f"{names} differ: {', '.join(parts)} (ours/theirs)"

@@ -56,7 +56,7 @@ def test_each_difference_is_named_and_none_fails():
     )
     assert result.status == "PASS"
     assert result.reason == "differs in memory_family, tile_shape, reduction, control, hint"
-    assert "mine / peer: memory_family: how memory is reached: ours view loads (TMA)" in result.details
+    assert "mine / peer: memory_family: how memory is reached: ours view load without TMA" in result.details
     [row] = result.data["launches"]
     assert row["ours"] == {"kernel": "mine", "grid": [4, 1, 1], "hints": {"occupancy": 2}}
     assert row["launch_differences"] == [

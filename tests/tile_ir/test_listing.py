@@ -29,8 +29,8 @@ def test_entry_arguments_and_hints_per_target():
 
 def test_memory_families_tiles_and_padding():
     kernel = only(VIEW)
-    assert kernel.families == {"view load": 1, "view store": 1}
-    assert kernel.accesses == {"view load 4x64xf16": 1, "view store 4x64xf16": 1}
+    assert kernel.families == {"view load without TMA": 1, "view store": 1}
+    assert kernel.accesses == {"view load without TMA 4x64xf16": 1, "view store 4x64xf16": 1}
     assert kernel.paddings == {"neg_inf": 1}
     kernel = only(POINTERS)
     assert kernel.families == {"pointer load": 1, "pointer store": 1, "atomic": 1}
@@ -39,7 +39,7 @@ def test_memory_families_tiles_and_padding():
 
 def test_other_kinds_of_view_are_told_apart():
     kernel = only(VIEW.replace("partition_view<tile=(4x64)", "gather_scatter_view<tile=(4x64)"))
-    assert kernel.families == {"gather_scatter view load": 1, "gather_scatter view store": 1}
+    assert kernel.families == {"gather_scatter view load without TMA": 1, "gather_scatter view store": 1}
 
 
 def test_reductions_products_and_control_flow():
@@ -79,8 +79,9 @@ def test_equal_kernels_have_no_difference():
 @pytest.mark.parametrize(
     ("change", "category", "ours", "theirs"),
     [
+        (("allow_tma = false, ", ""), "memory_family", "view loads (TMA)", "view load without TMA"),
         (("padding_value = neg_inf, ", ""), "memory_family", "1 x undetermined", "1 x neg_inf"),
-        (("4x64", "4x32"), "tile_shape", "1 x view load 4x32xf16", "1 x view load 4x64xf16"),
+        (("4x64", "4x32"), "tile_shape", "1 x view store 4x32xf16", "1 x view store 4x64xf16"),
         (("maxf", "addf"), "reduction", "1 x reduce(addf, axis 1", "1 x reduce(maxf, axis 1"),
         (
             (", %iterArg1 = %0) -> (tile<f32>, token)", ") -> (tile<f32>)"),
@@ -107,7 +108,7 @@ def test_products_differ_by_type_and_families_by_presence():
     assert compare_kernels(only(changed), only(PRODUCT), "sm_90").categories == ("mma",)
     found = compare_kernels(only(VIEW), only(POINTERS), "sm_90")
     assert found.categories == tuple(c for c in CATEGORIES if c != "mma")
-    assert found.differences[0].ours == "view loads (TMA), view stores (TMA)"
+    assert found.differences[0].ours == "view load without TMA, view stores (TMA)"
     assert found.differences[0].theirs == "atomic, pointer loads (gather), pointer stores (scatter)"
     assert found.operations["iota"] == (0, 1)
     assert "iota 0/1" in found.summary()

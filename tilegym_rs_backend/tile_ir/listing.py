@@ -166,7 +166,8 @@ def memory_family(operation: Operation) -> str:
         match = _VIEW_TILE.search(operation.text)
         kind = match[1].removesuffix("_view") if match else "partition"
         prefix = "view" if kind == "partition" else f"{kind} view"
-        return f"{prefix} {name.split('_')[0]}"
+        without = any(hints.get("allow_tma") == 0 for hints in operation.hints.values())
+        return f"{prefix} {name.split('_')[0]}{' without TMA' if without else ''}"
     return "multimem" if name.startswith("multimem") else ""
 
 
