@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Compile (and, on a GPU, load-test) the kernels an op launches for the given shapes, before anything calls it.
+
+A shape is the op's own: softmax ROWSxCOLUMNS, silu_and_mul the input's, matmul MxNxK. Without --shapes, those of the
+op's parity cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+HELP = "compile an op's kernels into the store ahead of time"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("op", metavar="OP")
+    parser.add_argument("--shapes", metavar="4096x4096,8x128", help="default: the shapes of the op's parity cases")
+    parser.add_argument("--dtypes", default="f16,bf16,f32", metavar="f16,bf16", help="default: %(default)s")
+    parser.add_argument("--arch", metavar="sm_90", help="default: the GPU's; sm_90 without one")
+    parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="keyword argument of the op")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile and print one line per kernel."""
+    from ..registration import implementation
+    from ..warm import warmup
+
+    try:
+        implementation(options.op)
+    except NotImplementedError as error:
+        print(f"tilegym-rs warmup: {error}")
+        return 2
+    params = dict(_param(text) for text in options.param)
+    total = 0.0
+    done = warmup(options.op, _shapes(options), options.dtypes.split(","), arch=options.arch, **params)
+    for each in done:
+        print(f"{each.seconds:7.2f} s  {each.arch}  {each.spec_text}")
+        total += each.seconds
+    print(f"{len(done)} kernels ready in {total:.1f} s")
+    return 0
+
+
+def _shapes(options: argparse.Namespace) -> list[tuple[int, ...]]:
+    if options.shapes:
+        return [tuple(int(extent) for extent in text.split("x")) for text in options.shapes.split(",")]
+    from pytest_cutile_rs.suites import suites
+
+    cases = suites()[options.op].cases
+    return sorted({case.shape for case in cases if not case.raises and not case.params})
+
+
+def _param(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    named = {"true": True, "false": False, "none": None}
+    if value.lower() in named:
+        return name, named[value.lower()]
+    return name, int(value) if value.lstrip("-").isdigit() else value
