@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+pytest_plugins = ["pytester"]
+
 _no_gpu: list[str] = []
 
 

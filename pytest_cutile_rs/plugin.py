@@ -47,8 +47,9 @@ def pytest_load_initial_conftests(
         from pytest_cutile_rs import tilegym_tests
 
         tilegym_tests.prepare(paths, getattr(namespace, "cutile_rs_arch", None))
-        args.extend(path for path in paths if path not in args)
-        namespace.file_or_dir.extend(path for path in paths if path not in namespace.file_or_dir)
+        new = [path for path in paths if path not in namespace.file_or_dir]  # an xdist worker gets them as arguments
+        args.extend(new)
+        namespace.file_or_dir.extend(new)
     return (yield)
 
 

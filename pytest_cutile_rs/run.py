@@ -102,6 +102,7 @@ class Run:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Writes the reports, also of a run that was interrupted, and fails a run that checked nothing."""
+        facts = self._facts()
         self.parity.close()
         self._quiet = bool(session.config.getoption("collectonly", False)) or exitstatus in (
             pytest.ExitCode.USAGE_ERROR,
@@ -119,7 +120,7 @@ class Run:
             started=self.started,
             command=list(session.config.invocation_params.args),
             tilegym=self.tilegym if self.options.tilegym_tests else None,
-            facts=self._facts(),
+            facts=facts,
         )
         raw = self.report.to_dict()
         self.config.hook.pytest_cutile_rs_update_report(config=self.config, report=raw)
@@ -166,8 +167,11 @@ class Run:
     def _facts(self) -> dict[str, Any]:
         from pytest_cutile_rs.machine import machine_facts
 
-        backend = self.parity.__dict__.get("backend")  # made by the first check; not made for the report's sake
-        return machine_facts() | {"arch": self._arch(), "backend": backend.facts() if backend else {}}
+        found: dict[str, Any] = machine_facts() | {"arch": self._arch()}
+        for name in ("backend", "peer", "timer"):
+            part = self.parity.__dict__.get(name)  # made by the first check; not made for the report's sake
+            found[name] = part.facts() if part is not None else {}
+        return found
 
     def _arch(self) -> str | None:
         if self.options.arch:

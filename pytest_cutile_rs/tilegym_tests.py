@@ -7,6 +7,7 @@ Its tests choose backends in ``parametrize`` marks, at import. A hook rewrites t
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from pytest_cutile_rs.options import Options
 _REPLACED = "cutile"
 # Other implementations of TileGym: not what this run is about. "cutile-rs" would also get the same id as ours.
 _DROPPED = frozenset({"cutile-rs", "tilecpp", "triton"})
+_UNSUPPORTED_DTYPE = -2  # the C contract's return code
 _BACKEND_ARGUMENTS = frozenset({"backend", "framework"})
 
 
@@ -91,12 +93,32 @@ class TilegymTests:
             if reason:
                 pytest.skip(reason)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Turns our refusal of a dtype into a skip: TileGym's skips for such dtypes go by the name of a backend."""
+        report = yield
+        refusal = call.excinfo is not None and _refuses_dtype(call.excinfo.value)
+        if report.failed and refusal and self._is_theirs(item.path):
+            assert call.excinfo is not None
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), 0, f"Skipped: not supported by {OURS}: {call.excinfo.value}")
+        return report
+
+
+def _refuses_dtype(error: BaseException) -> bool:
+    from tilegym_rs_backend.errors import LaunchError
+
+    return isinstance(error, LaunchError) and error.rc == _UNSUPPORTED_DTYPE
+
 
 def reaim(mark: pytest.Mark) -> pytest.Mark:
     """The mark with our backend instead of ``cutile`` and without TileGym's other ones; other marks as they are."""
-    if mark.name != "parametrize" or not mark.args:
+    if mark.name != "parametrize":
         return mark
-    names = _argument_names(mark.args[0])
+    given_names = mark.args[0] if mark.args else mark.kwargs.get("argnames", "")
+    names = _argument_names(given_names)
     position = next((index for index, name in enumerate(names) if name in _BACKEND_ARGUMENTS), None)
     given = mark.args[1] if len(mark.args) > 1 else mark.kwargs.get("argvalues")
     if position is None or given is None:
@@ -112,10 +134,10 @@ def reaim(mark: pytest.Mark) -> pytest.Mark:
             continue
         new_rows.append(_with(row, position, len(names), OURS) if value == _REPLACED else row)
         new_ids.append(_retitle(text) if value == _REPLACED else text)
-    kwargs = {name: value for name, value in mark.kwargs.items() if name != "argvalues"}
+    kwargs = {name: value for name, value in mark.kwargs.items() if name not in ("argnames", "argvalues")}
     if listed:
         kwargs["ids"] = new_ids
-    return pytest.Mark(mark.name, (mark.args[0], new_rows, *mark.args[2:]), kwargs, _ispytest=True)
+    return pytest.Mark(mark.name, (given_names, new_rows, *mark.args[2:]), kwargs, _ispytest=True)
 
 
 def _argument_names(names: Any) -> list[str]:

@@ -51,11 +51,11 @@ def check(
     from pytest_cutile_rs import gate
     from pytest_cutile_rs.timing import Plan
 
-    ours, theirs, plain = (suite.inputs(case, device.kind, case.seed(seed)) for _ in range(3))
+    call = suite.inputs(case, device.kind, case.seed(seed))  # the same tensors for all sides
     sides = {
-        PEER: lambda: peer.call(suite, theirs),
-        SUBJECT: lambda: backend.call(suite, ours),
-        TORCH: lambda: suite.torch(case, plain),
+        PEER: lambda: peer.call(suite, call),
+        SUBJECT: lambda: backend.call(suite, call),
+        TORCH: lambda: suite.torch(case, call),
     }
     with _no_grad():
         record = timer.pair(

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["pytester"]
-
 FAKE = """
 import os, sys
 from types import SimpleNamespace
@@ -40,6 +38,7 @@ class Peer:
     name = "fake"
     def available(self): return None
     def launches(self, suite, case, arch): return ()
+    def facts(self): return {}
     def close(self): pass
 
 DEVICE = os.environ.get("FAKE_DEVICE", "")

@@ -21,6 +21,9 @@ def conforms(value: Any, schema: dict[str, Any], where: str = "$") -> None:
     wanted = schema.get("type", [])
     wanted = [wanted] if isinstance(wanted, str) else wanted
     assert not wanted or any(isinstance(value, kinds[name]) for name in wanted), where
+    assert "const" not in schema or value == schema["const"], where
+    assert "enum" not in schema or value in schema["enum"], where
+    assert "pattern" not in schema or re.search(schema["pattern"], value), where
     for name in schema.get("required", ()):
         assert name in value, f"{where}.{name}"
     for name, inner in schema.get("properties", {}).items():
