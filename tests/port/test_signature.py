@@ -117,3 +117,18 @@ def test_what_the_front_end_refuses_is_refused_by_name():
         signature(record(takes_array, None))
     with pytest.raises(CompileError, match="front end refused kernel takes_all for sm_90"):
         bytecode(record(takes_all, torch.empty(4, 4, device="meta"), 1, 0.5, True, 16))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_same_signature_and_nothing_is_launched():
+    import cuda.tile.compilation as compilation
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    x = torch.zeros(33, dtype=torch.float16, device="cuda")[1:]
+    launch = record(takes_all, x, 5, 0.5, True, 16)
+    torch.cuda.synchronize()
+    convention = compilation.CallingConvention.cutile_python_v1()
+    wanted = compilation.KernelSignature.from_kernel_args(takes_all, launch.args, convention)
+    assert signature(launch).symbol == wanted.symbol
+    assert [repr(p) for p in signature(launch).parameters] == [repr(p) for p in wanted.parameters]
