@@ -59,7 +59,7 @@ class IntegerAttr:
 
 @dataclass(frozen=True, slots=True)
 class FloatAttr:
-    """A typed float; ``bits`` is its bit pattern (19 bits for ``tf32``)."""
+    """A typed float; ``bits`` is its bit pattern (for ``tf32`` that of the equal f32)."""
 
     bits: int
     type: ScalarType
