@@ -213,6 +213,7 @@ def test_reusing_a_torch_through_a_path_file(tmp_path: Path) -> None:
         [python, "-c", "import torch; print(torch.__file__)"], capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == str(folder / "torch" / "__init__.py")
+    (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="ascii")
     stamp = environment.stamp_of(sys.executable, tmp_path, ("toolkit",))
     assert not environment.stamped(tmp_path / "venv", stamp)
     environment.write_stamp(tmp_path / "venv", stamp)

@@ -140,7 +140,9 @@ def test_child_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     environment = cargo_env(found, "0123")
     assert environment["CUDA_TOOLKIT_PATH"] == str(root)
     assert environment["CUTILE_BUILD_ID"] == "0123"
-    assert environment["CARGO_TARGET_DIR"] == str(tmp_path / "cache" / "target")
+    assert Path(environment["CARGO_TARGET_DIR"]).parent == tmp_path / "cache" / "target"
+    monkeypatch.setenv("RUSTFLAGS", "-g")
+    assert cargo_env(found, "")["CARGO_TARGET_DIR"] != environment["CARGO_TARGET_DIR"]
     assert environment["HTTPS_PROXY"] == "kept"
     assert int(environment["CARGO_BUILD_JOBS"]) >= 1
     assert not {"CUDA_HOME", "CUDA_RUST_DEBUG"} & set(environment)

@@ -13,7 +13,7 @@ from ..toolchain.cargo import Libclang
 from ..toolchain.cargo import find_cc
 from ..toolchain.cargo import find_libclang
 from ..toolchain.cargo import probe_headers
-from ..toolchain.dirs import target_dir
+from ..toolchain.env import cargo_env
 from ..toolchain.toolkit import Toolkit
 from .failures import KNOWN
 
@@ -27,7 +27,7 @@ def check(toolkit: Toolkit) -> None:
     Raises:
         BuildError: one of them does not do; stage ``preflight``, the fix in its hints.
     """
-    target = target_dir()
+    target = Path(cargo_env(toolkit, "")["CARGO_TARGET_DIR"])
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         free = shutil.disk_usage(target).free

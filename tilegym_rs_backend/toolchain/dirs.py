@@ -192,7 +192,7 @@ def build_dir() -> Path:
 
 
 def target_dir() -> Path:
-    """Return cargo's target folder, shared by the lazy build, clippy and the tests so dependencies compile once."""
+    """Return what holds cargo's target folders, one per toolkit; the lazy build, clippy and the tests share it."""
     return local_dir() / "target"
 
 

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from .dirs import target_dir
 
 if TYPE_CHECKING:
     from .toolkit import Toolkit
@@ -23,6 +28,21 @@ def tileiras_env() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _CUDA_VARIABLES}
 
 
+# When one of these changes, cargo compiles the dependencies anew in the same place, and again when it changes back.
+_TARGET_VARIABLES = (
+    "CUDA_TOOLKIT_PATH",
+    "LIBCLANG_PATH",
+    "BINDGEN_EXTRA_CLANG_ARGS",
+    "RUSTFLAGS",
+    "CARGO_ENCODED_RUSTFLAGS",
+)
+
+
+def _target(environment: Mapping[str, str]) -> Path:
+    value = "\0".join(environment.get(name, "") for name in _TARGET_VARIABLES)
+    return target_dir() / hashlib.sha256(value.encode()).hexdigest()[:8]
+
+
 def cargo_env(toolkit: Toolkit | None, build_id: str) -> dict[str, str]:
     """Return the environment cargo runs in, for lazy builds, clippy and tests alike.
 
@@ -31,7 +51,6 @@ def cargo_env(toolkit: Toolkit | None, build_id: str) -> dict[str, str]:
         build_id: compiled into the library as ``cutile_build_id()``; empty for none.
     """
     from . import cargo
-    from .dirs import target_dir
 
     environment = {name: value for name, value in tileiras_env().items() if name not in _CARGO_VARIABLES}
     if toolkit is not None:
@@ -41,7 +60,7 @@ def cargo_env(toolkit: Toolkit | None, build_id: str) -> dict[str, str]:
         environment["LIBCLANG_PATH"] = str(clang.folder)
         if clang.arguments and not environment.get("BINDGEN_EXTRA_CLANG_ARGS"):
             environment["BINDGEN_EXTRA_CLANG_ARGS"] = " ".join(clang.arguments)
-    environment["CARGO_TARGET_DIR"] = str(target_dir())
+    environment["CARGO_TARGET_DIR"] = str(_target(environment))
     environment.setdefault("CARGO_BUILD_JOBS", str(cargo.build_jobs()))
     if build_id:
         environment["CUTILE_BUILD_ID"] = build_id

@@ -67,8 +67,9 @@ def ask(python: str) -> dict[str, object]:
 def stamp_of(python: str, checkout: Path, locks: Sequence[str]) -> str:
     """Return the hash that a finished environment is stamped with: locks, packaging, and the Python it stands on."""
     value = hashlib.sha256(os.path.realpath(python).encode())
-    for path in [LOCKS / f"{name}.txt" for name in locks] + [checkout / "pyproject.toml", checkout / "setup.py"]:
-        value.update(path.read_bytes() if path.is_file() else b"")
+    for path in [*(LOCKS / f"{name}.txt" for name in locks), checkout / "pyproject.toml"]:
+        packaging, _, _ = path.read_text(encoding="utf-8").partition("[tool.ruff]")  # what follows installs nothing
+        value.update(packaging.encode())
     return value.hexdigest()
 
 
@@ -116,9 +117,12 @@ def install(python: Path, locked: Sequence[pins.Pin], rate: Rate) -> None:
     """Install pins with their hashes checked and nothing else pulled in."""
     total = sum(pin.megabytes for pin in locked)
     say(f"installing {len(locked)} packages for {python} ({rate.estimate(total)}, and as long again to unpack)")
+    large = [f"{pin.name} {pin.megabytes:.0f} MB" for pin in locked if pin.megabytes >= 50]
+    if large:
+        say(f"of these the large ones: {', '.join(large)}")
     command = [str(python), "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    command += ["--disable-pip-version-check", "--no-warn-script-location"]
-    command += [] if sys.stdout.isatty() else ["--progress-bar", "off"]
+    command += ["--disable-pip-version-check", "--no-warn-script-location", "--no-compile"]
+    command += [] if sys.stdout.isatty() else ["--quiet"]  # the heartbeat stands in for pip's bars
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "requirements.txt"
         pins.write_requirements(list(locked), wanted)

@@ -59,7 +59,7 @@ def run(command: Sequence[str], what: str, *, env: Mapping[str, str] | None = No
                 now = time.monotonic()
                 if not sys.stdout.isatty() and now - said >= HEARTBEAT_S:
                     said = now
-                    say(f"still {what} after {duration(now - start)}")
+                    say(f"still {what} after {now - start:.0f} s")
     finally:
         if process.poll() is None:
             process.terminate()
