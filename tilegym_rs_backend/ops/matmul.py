@@ -102,8 +102,8 @@ def _forward(a: torch.Tensor, b: torch.Tensor, trans_a: bool, trans_b: bool) -> 
         b.dtype,
     )
     if run is None:  # an empty product is empty, or zero where only K is
-        return torch.zeros(shape, dtype=a.dtype, device=a.device)
-    c = torch.empty(shape, dtype=a.dtype, device=a.device)
+        return a.new_zeros(shape)
+    c = a.new_empty(shape)
     run(c.data_ptr(), pointer_a, pointer_b)
     return c
 

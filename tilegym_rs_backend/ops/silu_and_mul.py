@@ -90,7 +90,7 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     rows = as_rows(x)
     target = target_of(rows, OP, "input")
     if out is None:
-        result = torch.empty(shape, dtype=x.dtype, device=x.device)
+        result = x.new_empty(shape)
         flat_shape, flat_strides = (rows.shape[0], hidden), (hidden, 1)
         back = None
     else:
@@ -124,7 +124,7 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
 def _backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     rows, grad_rows = as_rows(x), as_rows(grad)
     target = target_of(rows, OP, "input")
-    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    grad_x = x.new_empty(x.shape)
     pointer, grad_pointer = rows.data_ptr(), grad_rows.data_ptr()
     run = _backward_plan(
         get_library(),
