@@ -64,7 +64,7 @@ def rust_root() -> Path:
         BuildError: neither is there.
     """
     package = Path(__file__).resolve().parent.parent
-    for root in (package.parent / "rust", package / "_rust"):
+    for root in (package / "_rust", package.parent / "rust"):
         if (root / "Cargo.toml").is_file():
             return root
     raise BuildError(

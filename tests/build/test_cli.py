@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tilegym_rs_backend import cli
+from tilegym_rs_backend.toolchain import doctor
+from tilegym_rs_backend.toolchain.doctor import Finding
+
+from .conftest import World
+
+
+def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {"build", "cache", "doctor", "explain-rebuild", "setup", "toolchain"} <= set(cli.verbs())
+    for verb in cli.verbs():
+        with pytest.raises(SystemExit) as caught:
+            cli.main([verb, "--help"])
+        assert caught.value.code == 0
+        assert f"usage: tilegym-rs {verb}" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["no-such-verb"])
+    assert caught.value.code == 2
+
+
+def test_build_explain_cache(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    crate = ["--crate", str(world.crate)]
+    assert cli.main(["explain-rebuild", *crate]) == 1
+    assert "no library of this crate was built here yet" in capsys.readouterr().out
+    assert cli.main(["build", "--json", *crate]) == 0
+    built = json.loads(capsys.readouterr().out)
+    assert built["build"]["source_key"]
+    assert cli.main(["explain-rebuild", *crate]) == 0
+    (world.crate / "src" / "ops" / "softmax.rs").write_text("// two\n", encoding="ascii")
+    capsys.readouterr()
+    assert cli.main(["explain-rebuild", "--json", *crate]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["differences"][0].startswith("changed: src/ops/softmax.rs")
+    assert cli.main(["build", *crate]) == 0
+    assert cli.main(["cache", "prune", "--keep", "1"]) == 0
+    assert "kept 1 libraries" in capsys.readouterr().out
+    assert cli.main(["cache", "info", "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert len(info["libraries"]) == 1
+    assert cli.main(["cache", "path"]) == 0
+    assert capsys.readouterr().out.strip() == str(world.cache)
+    assert cli.main(["cache", "clear"]) == 0
+    assert not (world.cache / "build").exists()
+
+
+def test_errors_go_to_standard_error_with_status_2(
+    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEGYM_RS_TOOLKIT", "/nonexistent")
+    assert cli.main(["toolchain", "path"]) == 2
+    assert "tilegym-rs toolchain: TILEGYM_RS_TOOLKIT is set but cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"), [(("ok", "note"), 0), (("ok", "no-gpu", "note"), 1), (("no-gpu", "fail"), 2)]
+)
+def test_doctor_verdicts(
+    statuses: tuple[doctor.Status, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    findings = [Finding("layer", status, "text", "a fix") for status in statuses]
+    monkeypatch.setattr(doctor, "examine", lambda: findings)
+    assert cli.main(["doctor"]) == code
+    out = capsys.readouterr().out
+    assert "fix: a fix" in out
+    assert out.splitlines()[-1].startswith("the backend can")
+    assert cli.main(["doctor", "--json"]) == code
+    assert json.loads(capsys.readouterr().out)["exit"] == code
+
+
+def test_doctor_names_what_is_missing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug reports A7, X4: only the layer that fails fails."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("LIBCLANG_PATH", "/nonexistent")
+    found = {(each.layer, each.status): each for each in doctor.examine()}
+    assert "rustup" in found["cargo", "fail"].fix
+    assert "gcc" in found["cc", "fail"].fix
+    assert "libclang-dev" in found["libclang", "fail"].fix
+    assert ("toolkit", "ok") in found
+    assert ("cache", "ok") in found
+    assert doctor.verdict(list(found.values())) == doctor.CANNOT
