@@ -43,9 +43,14 @@ def _tilegym() -> list[Case]:
 def _timed() -> list[Case]:
     cubes = [(size, size, size) for size in (512, 1024, 2048, 4096, 8192)]
     return [
-        _case(dtype, *shape, perf=True, structural=shape[0] == 1024, quick=(dtype, shape[0]) == ("bf16", 512))
+        _case(dtype, *shape, *flags, perf=True, structural=shape[0] == 1024, quick=quick)
+        for flags in (
+            (),
+            ("sp",),
+        )  # TileGym's two schedules: the default one, and the persistent one, faster when large
         for dtype in ("bf16", "f16")
         for shape in [*cubes, (4096, 8192, 2728)]
+        for quick in [(dtype, shape[0], flags) == ("bf16", 512, ())]
     ]
 
 
