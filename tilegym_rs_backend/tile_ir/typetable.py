@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from tilegym_rs_backend.tile_ir.container import read_table
 from tilegym_rs_backend.tile_ir.stream import Stream
 from tilegym_rs_backend.tile_ir.types import FunctionType
@@ -139,4 +137,4 @@ class TypeTable:
     def _positive(self, stream: Stream, extents: tuple[int, ...]) -> tuple[int, ...]:
         if any(extent < 1 for extent in extents):
             raise stream.fail(f"extents {list(extents)} of a tile")
-        return cast("tuple[int, ...]", extents)
+        return extents
