@@ -133,7 +133,7 @@ def test_describe_and_warmup_verbs(library, capsys):
 
     assert main(["describe", "softmax", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert [entry["name"] for entry in facts["kernels"]] == ["softmax_long", "softmax_rows"]
+    assert [entry["name"] for entry in facts["kernels"]] == ["softmax_long", "softmax_packed", "softmax_rows"]
     assert facts["dtypes"] == ["bf16", "f16", "f32"]
     for path in facts["files"].values():
         assert (Path(__file__).parents[2] / path).is_file()

@@ -1,20 +1,34 @@
 // SPDX-License-Identifier: MIT
 //! Row softmax: out = exp(x - max(x)) / sum(exp(x - max(x))) over the last axis, computed in f32.
+//!
+//! `softmax_packed` is the fast one: rows without gaps, one tile of whole rows per block, read through pointers.
+//! A view's load with padding becomes a branch around each vector, which makes loads wait for one another; a masked
+//! pointer load is predicated, and all of a thread's loads are in flight at once. `softmax_rows` and `softmax_long`
+//! take any strides.
 
 #[cutile::module]
 pub mod softmax {
     use cutile::core::*;
 
-    /// exp through exp2: one multiplication instead of the library call. A row of -inf alone gives -inf - -inf = NaN,
-    /// as in torch.
+    /// exp((x - top) * log2 e) through exp2. The difference comes first: scaling x before would overflow near the
+    /// largest floats and turn x == top into something else than 1.
+    fn exp_below<const ROWS: i32, const BLOCK: i32>(
+        x: Tile<f32, { [ROWS, BLOCK] }>,
+        top: Tile<f32, { [ROWS, BLOCK] }>,
+    ) -> Tile<f32, { [ROWS, BLOCK] }> {
+        let log2e: Tile<f32, { [ROWS, BLOCK] }> = constant(1.4426950408889634f32, shape![ROWS, BLOCK]);
+        let scaled: Tile<f32, { [ROWS, BLOCK] }> = mulf(x - top, log2e, rounding::NearestEven, ftz::Enabled);
+        exp2(scaled, ftz::Enabled)
+    }
+
+    /// Softmax of whole rows. A NaN is passed over by the maximum but not by the sum, so its row is NaN, as in torch;
+    /// +inf, or nothing but -inf, makes inf - inf = NaN.
     fn normalize<const ROWS: i32, const BLOCK: i32>(x: Tile<f32, { [ROWS, BLOCK] }>) -> Tile<f32, { [ROWS, BLOCK] }> {
         let full: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
         let column: Shape<{ [ROWS, 1] }> = shape![ROWS, 1];
         let top: Tile<f32, { [ROWS] }> = reduce_max(x, 1i32);
         let top: Tile<f32, { [ROWS, BLOCK] }> = top.reshape(column).broadcast(full);
-        let log2e: Tile<f32, { [ROWS, BLOCK] }> = constant(1.4426950408889634f32, full);
-        let scaled: Tile<f32, { [ROWS, BLOCK] }> = mulf(x - top, log2e, rounding::NearestEven, ftz::Enabled);
-        let e: Tile<f32, { [ROWS, BLOCK] }> = exp2(scaled, ftz::Enabled);
+        let e: Tile<f32, { [ROWS, BLOCK] }> = exp_below(x, top);
         let sum: Tile<f32, { [ROWS] }> = reduce_sum(e, 1i32);
         let one: Tile<f32, { [ROWS] }> = constant(1.0f32, shape![ROWS]);
         let inverse: Tile<f32, { [ROWS] }> = true_div(one, sum);
@@ -22,7 +36,75 @@ pub mod softmax {
         e * inverse
     }
 
-    /// Whole rows in one tile: BLOCK >= columns, ROWS rows a tile, tiles strided by the grid.
+    /// Pointers to base + start + offsets; start is 64 bits wide, a tensor may hold more than 2^31 elements.
+    fn pointers<E: ElementType, const ROWS: i32, const BLOCK: i32>(
+        base: PointerTile<*mut E, { [] }>,
+        start: Tile<i64, { [] }>,
+        offsets: Tile<i32, { [ROWS, BLOCK] }>,
+    ) -> PointerTile<*mut E, { [ROWS, BLOCK] }> {
+        let first: PointerTile<*mut E, { [] }> = base.offset_tile(start);
+        let first: PointerTile<*mut E, { [1, 1] }> = first.reshape(shape![1, 1]);
+        let first: PointerTile<*mut E, { [ROWS, BLOCK] }> = first.broadcast(shape![ROWS, BLOCK]);
+        first.offset_tile(offsets)
+    }
+
+    /// Both tensors contiguous, BLOCK >= columns, columns a multiple of ALIGN (elements; ALIGN elements are at most
+    /// 16 bytes: the width of a load). One tile of ROWS rows per block: the grid is (ceil(rows / ROWS), 1, 1).
+    /// EXACT promises that no tile overhangs: columns == BLOCK, rows a multiple of ROWS.
+    #[cutile::entry(unchecked_accesses = true)]
+    pub unsafe fn softmax_packed<
+        E: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const EXACT: bool,
+    >(
+        out: &Tensor<E, { [-1, -1] }>,
+        x: &Tensor<E, { [-1, -1] }>,
+    ) {
+        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+        let rows: i32 = get_shape_dim(x.shape(), 0i32);
+        let columns: i32 = get_shape_dim(x.shape(), 1i32);
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0 * ROWS;
+        let row_0d: Tile<i32, { [] }> = scalar_to_tile(row);
+        let row_wide: Tile<i64, { [] }> = exti(row_0d);
+        let columns_0d: Tile<i32, { [] }> = scalar_to_tile(columns);
+        let columns_wide: Tile<i64, { [] }> = exti(columns_0d);
+        let start: Tile<i64, { [] }> = row_wide * columns_wide;
+        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
+        let r: Tile<i32, { [ROWS, BLOCK] }> = r.reshape(shape![ROWS, 1]).broadcast(tile);
+        let c: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
+        let c: Tile<i32, { [ROWS, BLOCK] }> = c.reshape(shape![1, BLOCK]).broadcast(tile);
+        let width: Tile<i32, { [ROWS, BLOCK] }> = columns.broadcast(tile);
+        let offsets: Tile<i32, { [ROWS, BLOCK] }> = r * width + c;
+        let from: PointerTile<*mut E, { [ROWS, BLOCK] }> = pointers(get_tensor_base(x), start, offsets);
+        let to: PointerTile<*mut E, { [ROWS, BLOCK] }> = pointers(get_tensor_base(out), start, offsets);
+        if EXACT {
+            let t: (Tile<E, { [ROWS, BLOCK] }>, Token) =
+                unsafe { load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
+            let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t.0);
+            let y: Tile<f32, { [ROWS, BLOCK] }> = normalize(f);
+            let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
+            unsafe { store_ptr_tko(to, y, ordering::Weak, None::<scope::TileBlock>, None, None, Latency::<0>) };
+        } else {
+            let left: Tile<i32, { [ROWS, BLOCK] }> = (rows - row).broadcast(tile);
+            let inside: Tile<bool, { [ROWS, BLOCK] }> = lt_tile(c, width);
+            let mask: Tile<bool, { [ROWS, BLOCK] }> = inside & lt_tile(r, left);
+            let t: (Tile<E, { [ROWS, BLOCK] }>, Token) = unsafe {
+                load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
+            };
+            let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t.0);
+            let nothing: Tile<f32, { [ROWS, BLOCK] }> = constant(f32::NEG_INFINITY, tile);
+            let f: Tile<f32, { [ROWS, BLOCK] }> = select(inside, f, nothing);
+            let y: Tile<f32, { [ROWS, BLOCK] }> = normalize(f);
+            let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
+            unsafe { store_ptr_tko(to, y, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, Latency::<0>) };
+        }
+    }
+
+    /// Whole rows in one tile, any strides: BLOCK >= columns, ROWS rows a tile, tiles strided by the grid.
     #[cutile::entry(unchecked_accesses = true)]
     pub unsafe fn softmax_rows<E: ElementType, const ROWS: i32, const BLOCK: i32, const TMA: bool>(
         out: &Tensor<E, { [-1, -1] }>,
@@ -37,13 +119,12 @@ pub mod softmax {
         let tiles: i32 = num_tiles(&src, 0i32);
         for row in (pid.0..tiles).step_by(step.0 as usize) {
             let t: Tile<E, { [ROWS, BLOCK] }> = if TMA {
-                let loaded: Tile<E, { [ROWS, BLOCK] }> =
-                    load_view_tko(&src, [row, 0i32], ordering::Weak, scope::TileBlock, None, tma::Enabled);
-                loaded
+                let t: Tile<E, { [ROWS, BLOCK] }> = src.load([row, 0i32]);
+                t
             } else {
-                let loaded: Tile<E, { [ROWS, BLOCK] }> =
+                let t: Tile<E, { [ROWS, BLOCK] }> =
                     load_view_tko(&src, [row, 0i32], ordering::Weak, scope::TileBlock, None, tma::Disabled);
-                loaded
+                t
             };
             let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t);
             let y: Tile<f32, { [ROWS, BLOCK] }> = normalize(f);
@@ -60,7 +141,8 @@ pub mod softmax {
         }
     }
 
-    /// Rows of any length: a running maximum and sum over chunks of BLOCK, then a pass that writes.
+    /// Rows of any length and any strides: per lane a running maximum and sum over chunks of BLOCK, then a pass that
+    /// reads the row again and writes.
     #[cutile::entry(unchecked_accesses = true)]
     pub unsafe fn softmax_long<E: ElementType, const BLOCK: i32, const TMA: bool>(
         out: &Tensor<E, { [-1, -1] }>,
@@ -75,37 +157,34 @@ pub mod softmax {
         let step: (i32, i32, i32) = get_num_tile_blocks();
         let rows: i32 = num_tiles(&src, 0i32);
         let chunks: i32 = num_tiles(&src, 1i32);
-        let log2e: Tile<f32, { [1, BLOCK] }> = constant(1.4426950408889634f32, tile);
-        // A lane that has seen nothing but -inf keeps a finite reference, so that its weight is exp2(-inf) = 0.
-        let floor: Tile<f32, { [1, BLOCK] }> = constant(-3.0e38f32, tile);
+        // A lane that has seen nothing but -inf measures from the lowest float, so that its weight is exp2(-inf) = 0.
+        let lowest: Tile<f32, { [1, BLOCK] }> = constant(-3.4028234663852886e38f32, tile);
         for row in (pid.0..rows).step_by(step.0 as usize) {
             let mut top: Tile<f32, { [1, BLOCK] }> = constant(f32::NEG_INFINITY, tile);
             let mut sum: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, tile);
             for c in 0i32..chunks {
-                let t: Tile<E, { [1, BLOCK] }> = src.load([row, c]);
+                let t: Tile<E, { [1, BLOCK] }> =
+                    load_view_tko(&src, [row, c], ordering::Weak, scope::TileBlock, None, tma::Disabled);
                 let f: Tile<f32, { [1, BLOCK] }> = convert_tile(t);
                 let new: Tile<f32, { [1, BLOCK] }> = max_tile(top, f);
-                let reference: Tile<f32, { [1, BLOCK] }> = max_tile(new, floor);
-                let old: Tile<f32, { [1, BLOCK] }> = mulf(top - reference, log2e, rounding::NearestEven, ftz::Enabled);
-                let old: Tile<f32, { [1, BLOCK] }> = exp2(old, ftz::Enabled);
-                let e: Tile<f32, { [1, BLOCK] }> = mulf(f - reference, log2e, rounding::NearestEven, ftz::Enabled);
-                let e: Tile<f32, { [1, BLOCK] }> = exp2(e, ftz::Enabled);
+                let reference: Tile<f32, { [1, BLOCK] }> = max_tile(new, lowest);
+                let old: Tile<f32, { [1, BLOCK] }> = exp_below(top, reference);
+                let e: Tile<f32, { [1, BLOCK] }> = exp_below(f, reference);
                 sum = sum * old + e;
                 top = new;
             }
             let row_top: Tile<f32, { [1] }> = reduce_max(top, 1i32);
             let row_top: Tile<f32, { [1, BLOCK] }> = row_top.reshape(cell).broadcast(tile);
-            let weight: Tile<f32, { [1, BLOCK] }> = mulf(top - row_top, log2e, rounding::NearestEven, ftz::Enabled);
-            let weight: Tile<f32, { [1, BLOCK] }> = exp2(weight, ftz::Enabled);
+            let weight: Tile<f32, { [1, BLOCK] }> = exp_below(top, row_top);
             let row_sum: Tile<f32, { [1] }> = reduce_sum(sum * weight, 1i32);
             let one: Tile<f32, { [1] }> = constant(1.0f32, shape![1]);
             let inverse: Tile<f32, { [1] }> = true_div(one, row_sum);
             let inverse: Tile<f32, { [1, BLOCK] }> = inverse.reshape(cell).broadcast(tile);
             for c in 0i32..chunks {
-                let t: Tile<E, { [1, BLOCK] }> = src.load([row, c]);
+                let t: Tile<E, { [1, BLOCK] }> =
+                    load_view_tko(&src, [row, c], ordering::Weak, scope::TileBlock, None, tma::Disabled);
                 let f: Tile<f32, { [1, BLOCK] }> = convert_tile(t);
-                let e: Tile<f32, { [1, BLOCK] }> = mulf(f - row_top, log2e, rounding::NearestEven, ftz::Enabled);
-                let e: Tile<f32, { [1, BLOCK] }> = exp2(e, ftz::Enabled);
+                let e: Tile<f32, { [1, BLOCK] }> = exp_below(f, row_top);
                 let y: Tile<E, { [1, BLOCK] }> = convert_tile(e * inverse);
                 if TMA {
                     unsafe {

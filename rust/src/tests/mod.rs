@@ -63,7 +63,7 @@ pub fn descriptors(kernel: &Kernel, dtype: i32) -> Vec<TensorDesc> {
 
 /// Constants for an entry whose generics want other values than `constants` guesses from their names:
 /// (entry, constant, value).
-const CONSTANTS: &[(&str, &str, i32)] = &[];
+const CONSTANTS: &[(&str, &str, i32)] = &[("matmul_persistent", "LATENCY", 4)]; // 1 to 10
 
 /// Constants that every entry compiles with: tiles of 64, groups of 8, types f32, all flags as given.
 pub fn constants(kernel: &Kernel, flags: bool) -> Vec<i32> {
