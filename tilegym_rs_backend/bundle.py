@@ -29,8 +29,19 @@ from .toolchain.toolkit import find_toolkit
 
 RUNTIME = ("cffi", "filelock", "platformdirs", "ml_dtypes", "pyelftools")
 PARITY = ("pytest", "pytest-xdist", "nvidia-ml-py", "tilegym", "cuda-tile", "cupti-python", "nvidia-cuda-cupti")
-_PARITY_DEPENDENCIES = ("iniconfig", "pluggy", "packaging", "pygments", "execnet", "pycparser", "typing_extensions")
+_PARITY_DEPENDENCIES = (
+    "iniconfig",
+    "pluggy",
+    "packaging",
+    "pygments",
+    "execnet",
+    "typing_extensions",
+    "cuda-pathfinder",
+)
 _LIBRARIES = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*")
+
+# pip takes the tags named and no others, so a wheel for an older glibc needs its own. 2.34 is what the library needs.
+_PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(34, 16, -1)), "manylinux2014_x86_64", "any")
 
 Say = Callable[[str], None]
 
@@ -135,7 +146,7 @@ def _wheels(folder: Path, python: str, parity: bool, say: Say) -> None:
         raise TilegymRsError("a bundle's wheel is made from a checkout of tilegym-rs; this is an installed package")
     say("wheel of tilegym-rs")
     _pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
-    names = [*RUNTIME, "pycparser", *(PARITY if parity else ()), *(_PARITY_DEPENDENCIES if parity else ())]
+    names = [*RUNTIME, "pycparser", *((*PARITY, *_PARITY_DEPENDENCIES) if parity else ())]
     say(f"{len(names)} wheels for Python {python}")
     _pip(
         "download",
@@ -144,14 +155,7 @@ def _wheels(folder: Path, python: str, parity: bool, say: Say) -> None:
         "--only-binary=:all:",
         "--python-version",
         python,
-        "--platform",
-        "manylinux_2_28_x86_64",
-        "--platform",
-        "manylinux_2_34_x86_64",
-        "--platform",
-        "manylinux2014_x86_64",
-        "--platform",
-        "any",
+        *(argument for platform in _PLATFORMS for argument in ("--platform", platform)),
         "--dest",
         str(folder),
         *(f"{name}{_pin(name)}" for name in names),
