@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make parity            set everything up, then run the parity suite (PYTHON=... to stand on another Python and its torch)
 # make test              what CI runs: lint, types, Rust, C, Python, a quick parity run
+# make fuzz              damaged Tile IR bytecode, 100,000 seeded cases (make test runs 3,000)
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
@@ -12,7 +13,7 @@ BIN := .venv/bin
 # One environment and one target folder for the lazy build, clippy and the tests: the dependencies compile once.
 CARGO_ENV = eval "$$($(BIN)/tilegym-rs toolchain env)"
 
-.PHONY: help setup setup-parity parity test lint types fmt rust rust-lint rust-test c-test python-test quick-parity lock clean
+.PHONY: help setup setup-parity parity test lint types fmt rust rust-lint rust-test c-test python-test quick-parity fuzz lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -58,6 +59,9 @@ python-test: setup
 
 quick-parity: setup
 	@$(BIN)/pytest --cutile-rs --cutile-rs-quick
+
+fuzz: setup
+	@TILEGYM_RS_FUZZ_CASES=100000 $(BIN)/pytest tests/tile_ir/test_reader_fuzz.py $(ARGS)
 
 lock:
 	@$(PYTHON) tools/lock.py
