@@ -111,3 +111,22 @@ def inspect(x: torch.Tensor, name: str, op: str) -> None:
 def empty_like_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides `torch.empty_like` gives a tensor of these: kept where dense, contiguous where not."""
     return torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
+
+
+def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether a tensor of these is laid out without gaps, last axis first; strides of extents below 2 do not count."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent > 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
+def elements_per_load(extent: int, itemsize: int) -> int:
+    """Return the largest power of two of elements that fits 16 bytes and divides `extent`: a load can be that wide."""
+    width = 16 // itemsize
+    while extent % width:
+        width //= 2
+    return width

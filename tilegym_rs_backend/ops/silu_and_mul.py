@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,9 @@ from ._common import ceil_div
 from ._common import check_dtype
 from ._common import check_out
 from ._common import contiguous_meta
+from ._common import elements_per_load
 from ._common import inspect
+from ._common import is_contiguous
 from ._common import next_power_of_2
 
 OP = "silu_and_mul"
@@ -38,12 +41,12 @@ OP = "silu_and_mul"
 
 @dataclass(frozen=True)
 class Config:
-    """How one shape runs: rows and columns of a tile, TMA or not, blocks per multiprocessor (0: a block per tile)."""
+    """Which kernel runs a shape, its constants, its grid, and the hints (0: the compiler's choice)."""
 
-    rows: int
-    cols: int
-    tma: bool = False
-    blocks_per_sm: int = 0
+    kernel: str
+    constants: Mapping[str, int]
+    grid: tuple[int, int, int]
+    num_cta_in_cga: int = 0
     occupancy: int = 0
     num_worker_warps: int = 0
 
@@ -166,17 +169,17 @@ def _plan(
         return None
     check_extents("out", OP, out_shape, out_strides)
     rows, hidden = out_shape
-    config = configure(rows, hidden, dtype.itemsize)
+    packed = is_contiguous(shape, strides) and is_contiguous(out_shape, out_strides)
+    config = configure(rows, hidden, dtype.itemsize, packed=packed)
     return bind(
         library,
         target,
-        kernels.silu_and_mul_tile,
-        _grid(target, config, rows, hidden),
+        config.kernel,
+        config.grid,
         TensorMeta(tuple(out_shape), tuple(out_strides), dtype, out_aligned),
         halves,
-        ROWS=config.rows,
-        COLS=config.cols,
-        TMA=config.tma,
+        **config.constants,
+        num_cta_in_cga=config.num_cta_in_cga,
         occupancy=config.occupancy,
         num_worker_warps=config.num_worker_warps,
     )
@@ -198,18 +201,18 @@ def _backward_plan(
         return None
     rows, _, hidden = halves.shape
     check_extents("the gradient", OP, (rows, hidden), grad_strides)
-    config = configure(rows, hidden, dtype.itemsize)
+    cols = min(max(next_power_of_2(hidden), 16), 512)
     return bind(
         library,
         target,
         kernels.silu_and_mul_backward,
-        _grid(target, config, rows, hidden),
+        _flat_grid(rows * ceil_div(hidden, cols)),
         contiguous_meta((rows, 2, hidden), dtype),
         TensorMeta((rows, hidden), tuple(grad_strides), dtype, grad_aligned),
         halves,
-        ROWS=config.rows,
-        COLS=config.cols,
-        num_worker_warps=config.num_worker_warps,
+        ROWS=1,
+        COLS=cols,
+        num_worker_warps=4,
     )
 
 
@@ -225,13 +228,9 @@ def _halves(shape: tuple[int, int], strides: tuple[int, int], dtype: torch.dtype
     return halves
 
 
-def _grid(target: Target, config: Config, rows: int, hidden: int) -> tuple[int, int, int]:
-    tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
-    if tiles > 2**31 - 1:
-        raise LaunchError(
-            f"{OP}: {rows} rows of {hidden} columns are more tiles than a grid holds; split the rows", rc=-6
-        )
-    return (min(tiles, config.blocks_per_sm * target.sm_count) if config.blocks_per_sm else tiles, 1, 1)
+def _flat_grid(tiles: int) -> tuple[int, int, int]:
+    """Return a grid for the kernels that number their tiles and stride by the grid."""
+    return (min(tiles, 2**31 - 1), 1, 1)
 
 
 def _check_overlap(x: torch.Tensor, out: torch.Tensor) -> None:
@@ -250,10 +249,41 @@ def _span(t: torch.Tensor) -> tuple[int, int]:
     return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
 
 
-def configure(rows: int, hidden: int, itemsize: int) -> Config:
-    """Return the configuration for a shape; `itemsize` in bytes. Figures: docs/results."""
-    cols = min(max(next_power_of_2(hidden), 16), 1024)
-    return Config(rows=1, cols=cols, num_worker_warps=4)
+def configure(rows: int, hidden: int, itemsize: int, *, packed: bool) -> Config:
+    """Return the configuration for a shape, as measured on an H200 (docs/results).
+
+    `itemsize` in bytes; `packed` says that input and output are contiguous.
+    """
+    block = max(next_power_of_2(hidden), 16)
+    if not packed:
+        cols = min(block, 512)
+        constants = {"ROWS": 1, "COLS": cols, "TMA": False}
+        return Config(
+            kernels.silu_and_mul_tile, constants, _flat_grid(rows * ceil_div(hidden, cols)), num_worker_warps=4
+        )
+    tile_rows, cols, ctas, warps = _tile(rows, block, itemsize)
+    row_tiles = ceil_div(rows, tile_rows)
+    # The grid's second axis ends at 65535, so many rows take the third one too.
+    y, z = (row_tiles, 1) if row_tiles <= 65535 else (32768, ceil_div(row_tiles, 32768))
+    constants = {
+        "ROWS": tile_rows,
+        "COLS": cols,
+        "ALIGN": elements_per_load(hidden, itemsize),
+        "EXACT": hidden % cols == 0 and y * z * tile_rows == rows,
+    }
+    grid = (ceil_div(hidden, cols), y, z)
+    return Config(kernels.silu_and_mul_packed, constants, grid, num_cta_in_cga=ctas, num_worker_warps=warps)
+
+
+def _tile(rows: int, block: int, itemsize: int) -> tuple[int, int, int, int]:
+    """Return rows and columns of a tile, blocks in a cluster, worker warps."""
+    if itemsize == 4:
+        return (1, min(block, 512), 0, 4)
+    if block <= 512 and rows >= 4096:
+        return (2, block, 0, 4)
+    if block <= 1024:
+        return (1, block, 0, 4)
+    return (1, min(block, 8192), 2 if block >= 8192 else 0, 8)
 
 
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
