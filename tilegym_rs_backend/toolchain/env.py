@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 _CUDA_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 
 # CUDA_RUST_DEBUG would put debug information into every bytecode, CARGO_TARGET_DIR would make unrelated builds wait for
-# each other, and a foreign build id would name the wrong library.
-_CARGO_VARIABLES = ("CUDA_RUST_DEBUG", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CUTILE_BUILD_ID")
+# each other, a foreign build id would name the wrong library, and build scripts (syn, serde) rerun on RUSTC_BOOTSTRAP.
+_CARGO_VARIABLES = (
+    "CUDA_RUST_DEBUG",
+    "CARGO_TARGET_DIR",
+    "CARGO_BUILD_TARGET_DIR",
+    "CUTILE_BUILD_ID",
+    "RUSTC_BOOTSTRAP",
+)
 
 
 def tileiras_env() -> dict[str, str]:
