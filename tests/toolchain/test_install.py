@@ -208,7 +208,8 @@ def test_reusing_a_torch_through_a_path_file(tmp_path: Path) -> None:
     (folder / "torch").mkdir(parents=True)
     (folder / "torch" / "__init__.py").write_text("__version__ = '2.10.0'\n", encoding="ascii")
     facts: dict[str, object] = {"places": [str(folder)]}
-    python = environment.create(sys.executable, tmp_path / "venv", facts, pip=False)
+    python = environment.create(sys.executable, tmp_path / "venv", pip=False)
+    environment.share_torch(tmp_path / "venv", facts)
     answer = subprocess.run(
         [python, "-c", "import torch; print(torch.__file__)"], capture_output=True, text=True, check=True
     )

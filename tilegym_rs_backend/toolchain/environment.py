@@ -24,7 +24,7 @@ STAMP = "tilegym-rs.json"
 VENV_GIGABYTES = 7.5
 REUSED_GIGABYTES = 1.0
 # Installed even where the host's torch brought an older one: what else the locks hold needs the newer.
-ALWAYS = frozenset({"filelock", "cuda-bindings"})
+ALWAYS = frozenset({"filelock", "cuda-bindings", "setuptools"})
 # What the locked torch alone needs; a torch that is there brings its own.
 _TORCH_ONLY = re.compile(r"torch$|triton$|cuda-toolkit$|nvidia-(?!ml-py$)")
 
@@ -91,8 +91,8 @@ def without_torch(locked: Sequence[pins.Pin], torch: dict[str, str]) -> list[pin
     return [pin for pin in locked if pin.name in ALWAYS or not (pin.name in torch or _TORCH_ONLY.match(pin.name))]
 
 
-def create(python: str, venv: Path, facts: dict[str, object], *, pip: bool = True) -> Path:
-    """Create ``venv`` on ``python`` and return its interpreter; torch's folders come last on its path if there is one.
+def create(python: str, venv: Path, *, pip: bool = True) -> Path:
+    """Create ``venv`` on ``python`` and return its interpreter.
 
     Raises:
         ToolchainError: that Python cannot make one.
@@ -104,13 +104,20 @@ def create(python: str, venv: Path, facts: dict[str, object], *, pip: bool = Tru
             f"{python} cannot create {venv}: {(answer.stdout + answer.stderr).strip()[-400:]}\n"
             "To fix: `apt-get install python3-venv`, or give another one: make parity PYTHON=python3.12"
         )
+    return venv / "bin" / "python"
+
+
+def share_torch(venv: Path, facts: dict[str, object]) -> None:
+    """Put the folders of the torch that ``ask`` found last on the path of ``venv``, where it keeps its own place.
+
+    A path file works for a torch in another virtual environment too, where --system-site-packages does not. It is
+    written after the packages are installed: pip would take the host's for its own.
+    """
     places = facts["places"]
     if isinstance(places, list) and places:
-        # A path file works for a torch in another virtual environment too, where --system-site-packages does not.
         site = next((venv / "lib").glob("python3.*/site-packages"))
         lines = [f"import site; site.addsitedir({place!r})\n" for place in places]
         (site / "zz_tilegym_rs_torch.pth").write_text("".join(lines), encoding="utf-8")
-    return venv / "bin" / "python"
 
 
 def install(python: Path, locked: Sequence[pins.Pin], rate: Rate) -> None:

@@ -117,9 +117,10 @@ def bootstrap(checkout: Path, python: str, *, parity: bool) -> None:
     rate = Rate()
     interpreter = venv / "bin" / "python"
     if not finished:
-        interpreter = environment.create(python, venv, facts)
+        interpreter = environment.create(python, venv)
         environment.install(interpreter, locked, rate)
         environment.install_checkout(interpreter, checkout)
+        environment.share_torch(venv, facts)
         environment.write_stamp(venv, stamp)
     # cupti-python is compiled for one Python version: the new environment's, not necessarily this process's.
     command = [str(interpreter), "-m", "tilegym_rs_backend.toolchain.setup", "--prefixes"]
