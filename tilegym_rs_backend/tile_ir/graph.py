@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: MIT
+"""A function as a graph of expressions, so that two front ends' writing of one kernel becomes the same graph.
+
+Left out: names, source lines, dead code, duplicates, where loop-invariant operations stand, operand order of
+commutative operations, how a constant tile is made, which token a kernel starts from, carried values that never
+change, order of carried values. Kept: what is computed from what, the order of memory accesses that tokens state
+(a token carried through a loop included), control flow. Assumptions are kept apart, as facts about expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+
+from tilegym_rs_backend.tile_ir.liveness import EFFECTS
+from tilegym_rs_backend.tile_ir.liveness import Liveness
+from tilegym_rs_backend.tile_ir.liveness import carried
+from tilegym_rs_backend.tile_ir.liveness import slots
+from tilegym_rs_backend.tile_ir.model import Attribute
+from tilegym_rs_backend.tile_ir.model import Block
+from tilegym_rs_backend.tile_ir.model import DivBy
+from tilegym_rs_backend.tile_ir.model import Function
+from tilegym_rs_backend.tile_ir.model import Op
+from tilegym_rs_backend.tile_ir.model import Value
+from tilegym_rs_backend.tile_ir.types import ScalarType
+from tilegym_rs_backend.tile_ir.types import TileType
+from tilegym_rs_backend.tile_ir.types import TokenType
+from tilegym_rs_backend.tile_ir.types import Type
+
+COMMUTATIVE = frozenset(
+    ["addf", "addi", "mulf", "muli", "mulhii", "maxf", "maxi", "minf", "mini", "andi", "ori", "xori", "fma"]
+)
+_MIRRORED = {"greater_than": "less_than", "greater_than_or_equal": "less_than_or_equal"}
+_SYMMETRIC = ("equal", "not_equal")
+_REFINEMENTS = 2
+
+
+class Expressions:
+    """Numbers for expressions, shared by the graphs that are compared: equal expressions, equal numbers."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self.splats: dict[int, bytes] = {}
+        self.joins: dict[int, frozenset[int]] = {}
+        self.reshaped: dict[int, int] = {}
+
+    def number(self, key: Hashable) -> int:
+        """The number of an expression."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def constant(self, kind: Type, data: bytes) -> int:
+        """A constant tile; elements that are all equal count as one."""
+        width = len(data)
+        if isinstance(kind, TileType) and isinstance(kind.element, ScalarType):
+            width = max(1, kind.element.bits // 8)
+        if len(data) > width and data == data[:width] * (len(data) // width):
+            data = data[:width]
+        number = self.number(("constant", kind, data))
+        if len(data) == width:
+            self.splats[number] = data
+        return number
+
+    def join(self, tokens: Sequence[int]) -> int:
+        """One token for several; the kernel's first token orders nothing."""
+        members: set[int] = set()
+        for token in tokens:
+            members |= self.joins.get(token, frozenset((token,)))
+        members.discard(self.root)
+        if not members:
+            return self.root
+        if len(members) == 1:
+            return members.pop()
+        found = self.number(("join", frozenset(members)))
+        self.joins[found] = frozenset(members)
+        return found
+
+    @property
+    def root(self) -> int:
+        """The token that orders nothing."""
+        return self.number("first token")
+
+
+@dataclass
+class Graph:
+    """The graph of one function.
+
+    Attributes:
+        parameters: the parameters' expressions.
+        nodes: expression -> an operation that computes it.
+        inputs: expression -> the expressions it is computed from, where it is no parameter.
+        effects: what the function does, as a sorted tuple of expressions; equal tuples, equal functions.
+        facts: what is assumed: (expression, predicate) -> the ``assume``.
+        carried: loop -> how many tiles and how many tokens it carries.
+    """
+
+    parameters: tuple[int, ...] = ()
+    nodes: dict[int, Op] = field(default_factory=dict)
+    inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    effects: tuple[int, ...] = ()
+    facts: dict[tuple[int, Attribute], Op] = field(default_factory=dict)
+    carried: dict[Op, tuple[int, int]] = field(default_factory=dict)
+
+    def knows(self, number: int) -> bool:
+        """Whether an expression occurs in the function."""
+        return number in self.inputs
+
+
+def build(function: Function, expressions: Expressions, parameters: Sequence[int] | None = None) -> Graph:
+    """Build a function's graph; ``parameters[i]`` is the number under which its parameter i counts (i itself)."""
+    return _Builder(function, expressions, parameters or range(len(function.params))).graph
+
+
+class _Builder:
+    def __init__(self, function: Function, expressions: Expressions, parameters: Sequence[int]) -> None:
+        self.x = expressions
+        self.live = Liveness(function)
+        self.graph = Graph()
+        self._inside = 0
+        self.values: dict[Value, int] = {
+            value: self.x.number(("parameter", number, value.type))
+            for number, value in zip(parameters, function.params, strict=True)
+        }
+        self.graph.parameters = tuple(self.values.values())
+        effects, _ = self._block(function.body, 0)
+        self.graph.effects = tuple(sorted(effects))
+        self.graph.inputs.update((number, ()) for number in self.values.values() if number not in self.graph.inputs)
+
+    def _block(self, block: Block, level: int) -> tuple[list[int], Op | None]:
+        """Number a block's live operations; return its effects and its terminator."""
+        effects: list[int] = []
+        for op in block.ops:
+            if op.opcode in ("yield", "continue", "break", "return"):
+                return effects, op
+            if op in self.live.ops:
+                number = self._op(op, level)
+                if number is not None and (op.opcode in EFFECTS or op.regions):
+                    effects.append(number)
+        return effects, None
+
+    def _op(self, op: Op, level: int) -> int | None:
+        """Number an operation and its results; None where it is no expression of its own."""
+        if op.opcode == "for" or op.opcode == "loop":
+            return self._loop(op, level)
+        if op.opcode == "if":
+            return self._if(op, level)
+        simple = self._simplified(op)
+        if simple is not None:
+            self.values[op.results[0]] = simple
+            return None
+        operands = self._operands(op)
+        body: Hashable = ()
+        if op.regions:
+            body = tuple(self._function_body(region, level) for region in op.regions)
+        types = tuple(value.type for value in op.results)
+        number = self.x.number((op.opcode, _attributes(op), operands, types, body))
+        self._record(number, op, tuple(self.values[value] for value in op.operands))
+        self._results(op, number)
+        return number if op.opcode in EFFECTS else None
+
+    def _record(self, number: int, op: Op, inputs: tuple[int, ...]) -> None:
+        if not self._inside:
+            self.graph.nodes.setdefault(number, op)
+            self.graph.inputs[number] = inputs
+
+    def _results(self, op: Op, number: int) -> None:
+        if len(op.results) == 1:
+            self.values[op.results[0]] = number
+            return
+        for index, value in enumerate(op.results):
+            self.values[value] = self.x.number(("result", number, index))
+
+    def _simplified(self, op: Op) -> int | None:
+        """The number of an operation that is another expression in disguise."""
+        x = self.x
+        if op.opcode == "constant":
+            data = op.attributes["value"]
+            number = x.constant(op.result.type, data if isinstance(data, bytes) else b"")
+            self._record(number, op, ())
+            return number
+        if op.opcode == "make_token":
+            return x.root
+        if op.opcode == "join_tokens":
+            return x.join([self.values[value] for value in op.operands])
+        if op.opcode == "assume":
+            inner = self.values[op.operands[0]]
+            predicate = op.attributes["predicate"]
+            if predicate != DivBy(1):
+                self.graph.facts.setdefault((inner, predicate), op)
+            return inner
+        if op.opcode in ("reshape", "broadcast"):
+            inner = self.values[op.operands[0]]
+            if op.operands[0].type == op.result.type:
+                return inner
+            if inner in x.splats:
+                return x.constant(op.result.type, x.splats[inner])
+            if op.opcode == "reshape":
+                inner = x.reshaped.get(inner, inner)
+                number = x.number(("reshape", inner, op.result.type))
+                x.reshaped[number] = inner
+                self._record(number, op, (inner,))
+                return number
+        return None
+
+    def _operands(self, op: Op) -> Hashable:
+        """An operation's operands by name; where their order is free, sorted."""
+        numbers = [self.values[value] for value in op.operands]
+        predicate = op.attributes.get("comparison_predicate")
+        if op.opcode in COMMUTATIVE or predicate in _SYMMETRIC:
+            return (*sorted(numbers[:2]), *numbers[2:])
+        if predicate in _MIRRORED:
+            return tuple(reversed(numbers))
+        return tuple((name, tuple(numbers[place])) for name, place in op.segments.items())
+
+    def _function_body(self, block: Block, level: int) -> Hashable:
+        """The body of a reduce or scan as a function of its parameters."""
+        for value in block.params:
+            self.values[value] = self.x.number(("body parameter", level, value.index, value.type))
+        # What a reduce combines with is part of the reduce, no operation of the kernel's own.
+        self._inside += 1
+        _, end = self._block(block, level + 1)
+        self._inside -= 1
+        return tuple(self.values[value] for value in end.operands) if end else ()
+
+    def _region(self, block: Block, level: int) -> tuple[tuple[int, ...], str]:
+        """A control-flow region: its effects and how it ends."""
+        effects, end = self._block(block, level)
+        return tuple(sorted(effects)), end.opcode if end else "yield"
+
+    def _if(self, op: Op, level: int) -> int | None:
+        condition = self.values[op.operands[0]]
+        sides = tuple(self._region(region, level) for region in op.regions)
+        number = self.x.number(("if", condition, sides))
+        self._record(number, op, (condition, *(each for effects, _ in sides for each in effects)))
+        for value in op.results:
+            if value not in self.live.values:
+                continue
+            arms: list[Hashable] = []
+            for region in op.regions:
+                end = region.ops[-1] if region.ops else None
+                ends_here = end is not None and end.opcode == "yield"
+                arms.append(self.values[end.operands[value.index]] if end and ends_here else "leaves")
+            self.values[value] = self.x.number(("either", condition, *arms))
+        return number if any(effects or end != "yield" for effects, end in sides) else None
+
+    def _loop(self, op: Op, level: int) -> int | None:
+        params, starts = slots(op), [self.values.get(value, -1) for value in carried(op)]
+        bounds = tuple(self.values[v] for name in ("lower_bound", "upper_bound", "step") for v in op.group(name))
+        if op.opcode == "for":
+            self.values[op.regions[0].params[0]] = self.x.number(("index", level, op.regions[0].params[0].type))
+        exits = self.live.exits.get(op, [])
+        effects: tuple[int, ...] = ()
+        end = ""
+        ends: dict[int, Hashable] = {}
+        unchanged = {
+            i for i, value in enumerate(params) if all(e.operands[i] is value for e in exits if e.opcode == "continue")
+        }
+        active = [i for i in range(len(params)) if i not in unchanged and self.live.slot(op, i)]
+        for i in unchanged:
+            self.values[params[i]] = starts[i]
+        colors: dict[int, Hashable] = {i: (params[i].type, starts[i]) for i in active}
+        rounds = _REFINEMENTS if len(set(colors.values())) < len(active) else 0
+        for remaining in range(rounds, -1, -1):
+            for i in active:
+                self.values[params[i]] = self.x.number(("carried", level, colors[i]))
+            effects, end = self._region(op.regions[0], level + 1)
+            ends = {i: tuple((e.opcode, self.values.get(e.operands[i], -1)) for e in exits) for i in active}
+            if remaining:
+                colors = {i: (colors[i], ends[i]) for i in active}
+        kept = tuple(sorted(((self.x.number(colors[i]), ends[i]) for i in active), key=repr))
+        number = self.x.number((op.opcode, bounds, _attributes(op), kept, effects, end))
+        self._record(number, op, (*bounds, *effects))
+        kinds = [isinstance(params[i].type, TokenType) for i in active]
+        self.graph.carried[op] = (kinds.count(False), kinds.count(True))
+        for i, value in enumerate(op.results):
+            breaks = [e.operands[i] for e in exits if e.opcode == "break"]
+            if i in unchanged and all(b is params[i] for b in breaks):
+                self.values[value] = starts[i]
+            elif i in unchanged or self.live.slot(op, i):
+                color = colors.get(i, ("unchanged", starts[i], tuple(self.values.get(b) for b in breaks)))
+                self.values[value] = self.x.number(("after", number, self.x.number(color)))
+        return number if effects else None
+
+
+def _attributes(op: Op) -> Hashable:
+    """An operation's attributes but for hints, a mirrored comparison as its mirror image."""
+    found = []
+    for name, value in sorted(op.attributes.items()):
+        if name == "optimization_hints":
+            continue
+        if name == "comparison_predicate" and isinstance(value, str):
+            value = _MIRRORED.get(value, value)
+        found.append((name, value))
+    return tuple(found)
