@@ -165,11 +165,13 @@ def _row_major(operand: _Operand) -> _Operand:
 
 def configure(m: int, n: int, k: int, dtype: torch.dtype, sm_count: int) -> Config:
     """Return the configuration for a shape, as measured on an H200 (docs/results)."""
-    if dtype == torch.float32:
-        return Config(64, 64, 32, num_worker_warps=4)
     large = ceil_div(m, 128) * ceil_div(n, 256) >= 0.9 * sm_count
+    if dtype == torch.float32:
+        if large:
+            return Config(128, 256, 32, occupancy=1, num_worker_warps=8)
+        return Config(64, 128, 32, occupancy=1, num_worker_warps=4)
     if large:
-        return Config(128, 256, 64, latency=6, occupancy=1, num_worker_warps=8)
+        return Config(128, 256, 64, group=16, latency=6, occupancy=1, num_worker_warps=8)
     if ceil_div(m, 64) * ceil_div(n, 64) <= sm_count:
         return Config(64, 64, 64, num_worker_warps=4)
     return Config(64, 64, 128, occupancy=2, num_worker_warps=4)

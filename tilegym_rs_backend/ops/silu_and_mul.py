@@ -170,7 +170,7 @@ def _plan(
     check_extents("out", OP, out_shape, out_strides)
     rows, hidden = out_shape
     packed = is_contiguous(shape, strides) and is_contiguous(out_shape, out_strides)
-    config = configure(rows, hidden, dtype.itemsize, packed=packed)
+    config = configure(rows, hidden, dtype.itemsize, packed=packed, sm_count=target.sm_count)
     return bind(
         library,
         target,
@@ -249,7 +249,7 @@ def _span(t: torch.Tensor) -> tuple[int, int]:
     return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
 
 
-def configure(rows: int, hidden: int, itemsize: int, *, packed: bool) -> Config:
+def configure(rows: int, hidden: int, itemsize: int, *, packed: bool, sm_count: int) -> Config:
     """Return the configuration for a shape, as measured on an H200 (docs/results).
 
     `itemsize` in bytes; `packed` says that input and output are contiguous.
@@ -261,29 +261,36 @@ def configure(rows: int, hidden: int, itemsize: int, *, packed: bool) -> Config:
         return Config(
             kernels.silu_and_mul_tile, constants, _flat_grid(rows * ceil_div(hidden, cols)), num_worker_warps=4
         )
-    tile_rows, cols, ctas, warps = _tile(rows, block, itemsize)
+    tile_rows, cols, warps = _tile(rows, block, itemsize, sm_count)
     row_tiles = ceil_div(rows, tile_rows)
-    # The grid's second axis ends at 65535, so many rows take the third one too.
-    y, z = (row_tiles, 1) if row_tiles <= 65535 else (32768, ceil_div(row_tiles, 32768))
+    whole = cols >= hidden
+    if whole:
+        grid = (row_tiles, 1, 1)
+    elif row_tiles <= 65535:
+        grid = (ceil_div(hidden, cols), row_tiles, 1)
+    else:  # the grid's second axis ends at 65535, so many rows take the third one too
+        grid = (ceil_div(hidden, cols), 32768, ceil_div(row_tiles, 32768))
+    covered = tile_rows * (grid[0] if whole else grid[1] * grid[2])
     constants = {
         "ROWS": tile_rows,
         "COLS": cols,
         "ALIGN": elements_per_load(hidden, itemsize),
-        "EXACT": hidden % cols == 0 and y * z * tile_rows == rows,
+        "WHOLE": whole,
+        "EXACT": hidden % cols == 0 and covered == rows,
     }
-    grid = (ceil_div(hidden, cols), y, z)
-    return Config(kernels.silu_and_mul_packed, constants, grid, num_cta_in_cga=ctas, num_worker_warps=warps)
+    return Config(kernels.silu_and_mul_packed, constants, grid, num_worker_warps=warps)
 
 
-def _tile(rows: int, block: int, itemsize: int) -> tuple[int, int, int, int]:
-    """Return rows and columns of a tile, blocks in a cluster, worker warps."""
-    if itemsize == 4:
-        return (1, min(block, 512), 0, 4)
-    if block <= 512 and rows >= 4096:
-        return (2, block, 0, 4)
-    if block <= 1024:
-        return (1, block, 0, 4)
-    return (1, min(block, 8192), 2 if block >= 8192 else 0, 8)
+def _tile(rows: int, block: int, itemsize: int, sm_count: int) -> tuple[int, int, int]:
+    """Return rows and columns of a tile and worker warps; `block` is H rounded up to a power of two."""
+    many = 4 * sm_count
+    if block == 1024:
+        return (1, 1024, 4 if itemsize == 2 and rows >= many else 8)
+    cols = min(block, 512)
+    tile_rows = (2048 // itemsize) // cols
+    while tile_rows > 1 and ceil_div(rows, tile_rows) < many:
+        tile_rows //= 2  # few rows: more blocks are worth more than full tiles
+    return (tile_rows, cols, 4)
 
 
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

@@ -56,7 +56,7 @@ pub mod matmul {
         unsafe { store_view_tko_mut(&mut pc, r, [at.0, at.1], ordering::Weak, scope::TileBlock, None, tma::Enabled) };
     }
 
-    /// As `matmul_tile`, blocks striding over the tiles: any grid is right, (blocks that fit on the device, 1, 1) is fast.
+    /// As `matmul_tile`, blocks striding over the tiles. Any grid is right; as many blocks as the device holds is fast.
     /// LATENCY (1 to 10) is the cost of a load as the compiler shall assume it; it sets how far ahead loads are issued.
     #[cutile::entry(unchecked_accesses = true)]
     pub unsafe fn matmul_persistent<

@@ -41,15 +41,20 @@ pub mod silu_and_mul {
     }
 
     /// x is the input seen as (rows, 2, H); both tensors contiguous, H a multiple of ALIGN (elements; ALIGN elements
-    /// are at most 16 bytes: the width of a load). One tile per block, columns first so that neighbouring blocks read
-    /// neighbouring memory: the grid is (ceil(H / COLS), y, z) with y * z >= ceil(rows / ROWS); z is there because y
-    /// ends at 65535. EXACT promises that nothing overhangs: y * z * ROWS == rows, H a multiple of COLS.
+    /// are at most 16 bytes: the width of a load). One tile per block:
+    /// - WHOLE: a tile holds whole rows, COLS >= H, and the grid is (ceil(rows / ROWS), 1, 1). Reading a block's place
+    ///   on the other axes costs conversions ahead of the first load, which shows when the whole call takes 1.5 us.
+    /// - else columns come first, so that neighbouring blocks read neighbouring memory: the grid is
+    ///   (ceil(H / COLS), y, z) with y * z >= ceil(rows / ROWS); z is there because y ends at 65535.
+    ///
+    /// EXACT promises that nothing overhangs: H a multiple of COLS, ROWS times the blocks over the rows == rows.
     #[cutile::entry(unchecked_accesses = true)]
     pub unsafe fn silu_and_mul_packed<
         E: ElementType,
         const ROWS: i32,
         const COLS: i32,
         const ALIGN: i32,
+        const WHOLE: bool,
         const EXACT: bool,
     >(
         out: &Tensor<E, { [-1, -1] }>,
@@ -61,8 +66,8 @@ pub mod silu_and_mul {
         let hidden: i32 = unsafe { assume_div_by::<_, ALIGN>(hidden) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
-        let row: i32 = (pid.2 * blocks.1 + pid.1) * ROWS;
-        let column: i32 = pid.0 * COLS;
+        let row: i32 = if WHOLE { pid.0 * ROWS } else { (pid.2 * blocks.1 + pid.1) * ROWS };
+        let column: i32 = if WHOLE { 0i32 } else { pid.0 * COLS };
         let row_0d: Tile<i32, { [] }> = scalar_to_tile(row);
         let row_wide: Tile<i64, { [] }> = exti(row_0d);
         let column_0d: Tile<i32, { [] }> = scalar_to_tile(column);
