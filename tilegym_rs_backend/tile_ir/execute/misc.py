@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Block numbers, tokens, assumptions, assertions, printing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+
+from tilegym_rs_backend.tile_ir.execute.dtypes import Array
+from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
+from tilegym_rs_backend.tile_ir.execute.dtypes import element_of
+from tilegym_rs_backend.tile_ir.execute.errors import Site
+from tilegym_rs_backend.tile_ir.execute.frame import Frame
+from tilegym_rs_backend.tile_ir.execute.frame import Step
+from tilegym_rs_backend.tile_ir.execute.registry import builds
+from tilegym_rs_backend.tile_ir.execute.registry import text
+from tilegym_rs_backend.tile_ir.model import Bounded
+from tilegym_rs_backend.tile_ir.model import DivBy
+from tilegym_rs_backend.tile_ir.model import SameElements
+
+if TYPE_CHECKING:
+    from tilegym_rs_backend.tile_ir.execute.compile import Compiler
+    from tilegym_rs_backend.tile_ir.model import Op
+
+
+@builds("get_tile_block_id")
+def _get_tile_block_id(op: Op, compiler: Compiler) -> Step:
+    results, dtype = compiler.results(op), carrier(element_of(op.result.type))
+
+    def step(frame: Frame) -> None:
+        x, y, _ = frame.run.grid
+        rest, first = np.divmod(frame.blocks, x)
+        third, second = np.divmod(rest, y)
+        for slot, value in zip(results, (first, second, third), strict=True):
+            frame.values[slot] = value.astype(dtype)
+
+    return step
+
+
+@builds("get_num_tile_blocks")
+def _get_num_tile_blocks(op: Op, compiler: Compiler) -> Step:
+    results, dtype = compiler.results(op), carrier(element_of(op.result.type))
+
+    def step(frame: Frame) -> None:
+        for slot, extent in zip(results, frame.run.grid, strict=True):
+            frame.values[slot] = np.array([extent], dtype)
+
+    return step
+
+
+@builds("make_token", "join_tokens", "gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko")
+def _token(op: Op, compiler: Compiler) -> Step:
+    # A launch stands alone here, so that waiting for the one before it orders nothing.
+    operands = [compiler.read(value) for value in op.operands]
+    target = compiler.slot(op.result)
+
+    def step(frame: Frame) -> None:
+        token = 0
+        for slot in operands:
+            token |= frame.values[slot]
+        frame.values[target] = token
+
+    return step
+
+
+@builds("assume")
+def _assume(op: Op, compiler: Compiler) -> Step:
+    source, target, site = compiler.use(op, "value"), compiler.slot(op.result), Site.of(op)
+    predicate = op.attributes["predicate"]
+
+    def step(frame: Frame) -> None:
+        value = frame.values[source]
+        frame.values[target] = value
+        if not frame.run.options.checks or not isinstance(value, np.ndarray):
+            return
+        holds = _holds(predicate, value)
+        if not holds.all():
+            wrong = np.argwhere(~holds)[0]
+            row, rest = int(wrong[0]), tuple(wrong[1:].tolist())
+            found = value[tuple(wrong.tolist())] if holds.shape == value.shape else value[row]
+            raise site.error(
+                "assume",
+                f"{_describe(predicate)} is false: the value is {found}"
+                + (f" at {list(rest)}" if rest else "")
+                + "; the specialization does not fit the arguments, or the kernel promises too much",
+                frame.run.coordinates(int(frame.blocks[row])),
+            )
+
+    return step
+
+
+def _holds(predicate: Any, value: Array) -> Array:
+    if isinstance(predicate, DivBy):
+        if predicate.every is not None and predicate.along is not None and value.ndim > predicate.along + 1:
+            chosen = [slice(None)] * value.ndim
+            chosen[predicate.along + 1] = slice(None, None, predicate.every)
+            return np.asarray(value[tuple(chosen)] % predicate.divisor == 0)
+        return np.asarray(value % predicate.divisor == 0)
+    if isinstance(predicate, Bounded):
+        above = True if predicate.lower is None else value >= predicate.lower
+        below = True if predicate.upper is None else value <= predicate.upper
+        return np.broadcast_to(np.logical_and(above, below), value.shape)
+    if isinstance(predicate, SameElements):
+        holds = np.ones(value.shape, np.bool_)
+        for axis, run in enumerate(predicate.values):
+            if run > 1:
+                first = np.take(value, np.arange(value.shape[axis + 1]) // run * run, axis + 1)
+                holds &= (value == first) | ((value != value) & (first != first))
+        return holds
+    return np.ones(value.shape, np.bool_)
+
+
+def _describe(predicate: Any) -> str:
+    if isinstance(predicate, DivBy):
+        return f"the assumption that it divides by {predicate.divisor}"
+    if isinstance(predicate, Bounded):
+        return f"the assumption that it lies in {predicate.lower}..{predicate.upper}"
+    return f"the assumption {predicate}"
+
+
+@builds("assert")
+def _assert(op: Op, compiler: Compiler) -> Step:
+    condition, message, site = compiler.use(op, "condition"), text(op, "message"), Site.of(op)
+
+    def step(frame: Frame) -> None:
+        value = frame.values[condition]
+        if not value.all():
+            row = int(np.argwhere(~value)[0][0])
+            raise site.error("assert", message, frame.run.coordinates(int(frame.blocks[row])))
+
+    return step
+
+
+_CONVERSION = re.compile(r"%[-+ #0-9.]*(?:hh|h|ll|l)?[diouxXeEfFgG]|\{[^}]*\}")
+
+
+def _fill(form: str, shown: Iterator[str]) -> str:
+    return _CONVERSION.sub(lambda match: next(shown, match.group()), form)
+
+
+@builds("print_tko")
+def _print(op: Op, compiler: Compiler) -> Step:
+    form, operands = text(op, "str"), compiler.use_group(op, "args")
+    token_slot, results = compiler.use_optional(op, "token"), compiler.results(op)
+
+    def step(frame: Frame) -> None:
+        for row in range(frame.n):
+            values = [frame.values[slot] for slot in operands]
+            shown = iter([str(value[row if len(value) > 1 else 0].tolist()) for value in values])
+            frame.run.options.printer(_fill(form, shown))
+        for slot in results:
+            frame.values[slot] = 0 if token_slot is None else frame.values[token_slot]
+
+    return step
