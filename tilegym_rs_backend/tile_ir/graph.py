@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 
+from tilegym_rs_backend.tile_ir.assumptions import implied
 from tilegym_rs_backend.tile_ir.liveness import EFFECTS
 from tilegym_rs_backend.tile_ir.liveness import Liveness
 from tilegym_rs_backend.tile_ir.liveness import carried
 from tilegym_rs_backend.tile_ir.liveness import slots
 from tilegym_rs_backend.tile_ir.model import Attribute
 from tilegym_rs_backend.tile_ir.model import Block
-from tilegym_rs_backend.tile_ir.model import DivBy
 from tilegym_rs_backend.tile_ir.model import Function
 from tilegym_rs_backend.tile_ir.model import Op
 from tilegym_rs_backend.tile_ir.model import Value
@@ -91,7 +91,7 @@ class Graph:
         nodes: expression -> an operation that computes it.
         inputs: expression -> the expressions it is computed from, where it is no parameter.
         effects: what the function does, as a sorted tuple of expressions; equal tuples, equal functions.
-        facts: what is assumed: (expression, predicate) -> the ``assume``.
+        facts: what is assumed: (expression, predicate) -> the ``assume``; ``implied``: what could not be otherwise.
         carried: loop -> how many tiles and how many tokens it carries.
     """
 
@@ -100,6 +100,7 @@ class Graph:
     inputs: dict[int, tuple[int, ...]] = field(default_factory=dict)
     effects: tuple[int, ...] = ()
     facts: dict[tuple[int, Attribute], Op] = field(default_factory=dict)
+    implied: dict[tuple[int, Attribute], Op] = field(default_factory=dict)
     carried: dict[Op, tuple[int, int]] = field(default_factory=dict)
 
     def knows(self, number: int) -> bool:
@@ -185,9 +186,8 @@ class _Builder:
             return x.join([self.values[value] for value in op.operands])
         if op.opcode == "assume":
             inner = self.values[op.operands[0]]
-            predicate = op.attributes["predicate"]
-            if predicate != DivBy(1):
-                self.graph.facts.setdefault((inner, predicate), op)
+            known = self.graph.implied if implied(op, self.live.parents) else self.graph.facts
+            known.setdefault((inner, op.attributes["predicate"]), op)
             return inner
         if op.opcode in ("reshape", "broadcast"):
             inner = self.values[op.operands[0]]

@@ -44,11 +44,15 @@ _USUAL = frozenset(
 
 @dataclass(frozen=True)
 class Line:
-    """One printed line: its indented text, the operation on it (None for a brace), and its source line."""
+    """One printed line: its indented text, the operation on it, its source line.
+
+    A brace has no ``op``, but the operation whose regions it bounds as its ``owner``.
+    """
 
     text: str
     op: Op | None = None
     loc: SourceLoc | None = None
+    owner: Op | None = None
 
 
 def lines(function: Function) -> list[Line]:
@@ -141,12 +145,12 @@ class _Printer:
             for number, region in enumerate(op.regions):
                 params = ", ".join(f"{self.name(value)}: {value.type}" for value in region.params)
                 if number:
-                    yield Line(INDENT * depth + "} else {")
+                    yield Line(INDENT * depth + "} else {", owner=op)
                 if params:
-                    yield Line(INDENT * depth + f" ({params})")
+                    yield Line(INDENT * depth + f" ({params})", owner=op)
                 yield from self.block(region, depth + 1)
             if op.regions:
-                yield Line(INDENT * depth + "}")
+                yield Line(INDENT * depth + "}", owner=op)
 
     def op(self, op: Op) -> str:
         parts = [op.opcode]

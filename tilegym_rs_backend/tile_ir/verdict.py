@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+from collections import Counter
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -81,11 +82,13 @@ class Verdict:
         differences: what differs, by category in the order of ``CATEGORIES``.
         reordered: the sides' parameters come in another order, ``(theirs for our 0, theirs for our 1, ..)``; empty
             where they agree.
+        remarks: what differs without being a difference of meaning.
     """
 
     sameness: Sameness
     differences: tuple[IrDifference, ...] = ()
     reordered: tuple[int, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -110,19 +113,29 @@ def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
         return Verdict(Sameness.IDENTICAL)
     expressions = Expressions()
     mine = build(ours, expressions)
-    order: Sequence[int] = range(len(theirs.params))
-    peer = build(theirs, expressions) if len(ours.params) == len(theirs.params) else None
-    if peer is None or peer.effects != mine.effects:
-        order = match_parameters(ours, theirs)
-        peer = build(theirs, expressions, order)
-    reordered = tuple(order) if list(order) != list(range(len(ours.params))) else ()
-    found = _differences(mine, peer, ours, theirs, arch, order)
+    orders = [match_parameters(ours, theirs)]
+    if len(ours.params) == len(theirs.params):
+        orders.insert(0, list(range(len(ours.params))))
+    peers = [build(theirs, expressions, order) for order in orders]
+    # The order that makes more of the two kernels the same; the given one where both do equally well.
+    best = max(range(len(orders)), key=lambda i: (len(mine.nodes.keys() & peers[i].nodes.keys()), -i))
+    peer, order = peers[best], orders[best]
+    reordered = () if order == list(range(len(ours.params))) else tuple(order)
+    found = _differences(mine, peer, ours, theirs, arch)
     if not found and mine.effects != peer.effects:
         found = [IrDifference("arithmetic", "another graph", "another graph", ours.loc, theirs.loc)]
+    remarks = tuple(_remarks(mine, peer, "ours") + _remarks(peer, mine, "theirs"))
     if not found:
-        return Verdict(Sameness.EQUIVALENT, (), reordered)
+        return Verdict(Sameness.EQUIVALENT, (), reordered, remarks)
     found.sort(key=lambda difference: CATEGORIES.index(difference.category))
-    return Verdict(Sameness.DIFFERS, tuple(found), reordered)
+    return Verdict(Sameness.DIFFERS, tuple(found), reordered, remarks)
+
+
+def _remarks(own: Graph, other: Graph, side: str) -> list[str]:
+    """Assumptions of one side that are true anyway: no difference of meaning, but a compiler may use them."""
+    only = [op for key, op in own.implied.items() if key not in other.implied]
+    counts = Counter(_predicate(op) for op in only)
+    return [f"{side} also states what is always true: {n} x assume {text}" for text, n in sorted(counts.items())]
 
 
 def _literal(function: Function, arch: str) -> list[object]:
@@ -141,9 +154,7 @@ def _literal(function: Function, arch: str) -> list[object]:
     return found
 
 
-def _differences(
-    mine: Graph, peer: Graph, ours: Function, theirs: Function, arch: str, order: Sequence[int]
-) -> list[IrDifference]:
+def _differences(mine: Graph, peer: Graph, ours: Function, theirs: Function, arch: str) -> list[IrDifference]:
     found = list(_pairs(_phrases(mine, arch), _phrases(peer, arch)))
     found += _entry_hints(ours, theirs, arch)
     known = [{number: i for i, number in enumerate(graph.parameters)} for graph in (mine, peer)]
