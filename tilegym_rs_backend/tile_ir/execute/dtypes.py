@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
+from tilegym_rs_backend.tile_ir.execute.half import from_half
+from tilegym_rs_backend.tile_ir.execute.half import to_half
 from tilegym_rs_backend.tile_ir.types import PointerType
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import TileType
@@ -120,6 +122,8 @@ def decoder(element: ScalarType | PointerType) -> Callable[[Array], Array]:
         return lambda raw: _E5M3[raw]
     if isinstance(element, ScalarType) and element.name == "i1":
         return lambda raw: raw.view(np.uint8) != 0
+    if isinstance(element, ScalarType) and element.name == "f16":
+        return from_half
     return lambda raw: raw.astype(target)
 
 
@@ -127,6 +131,8 @@ def encoder(element: ScalarType | PointerType) -> Callable[[Array], Array]:
     """Return the function from carrier to memory; the values are already rounded to `element`."""
     if isinstance(element, ScalarType) and element.name == "f8E5M3FNU":
         return _encode_e5m3
+    if isinstance(element, ScalarType) and element.name == "f16":
+        return to_half
     target = memory_dtype(element)
     return lambda values: values.astype(target, copy=False)
 
@@ -151,7 +157,7 @@ def from_bits(element: ScalarType | PointerType, bits: Array) -> Array:
     if isinstance(element, PointerType):
         return bits.view(np.int64)
     if element.name == "i1":
-        return (bits & 1) != 0
+        return np.asarray((bits & 1) != 0)
     if element.name == "i4":
         return wrap_i4(bits)
     if element.is_integer:

@@ -13,6 +13,7 @@ from tilegym_rs_backend.tile_ir.execute.dtypes import scalar_of
 from tilegym_rs_backend.tile_ir.execute.dtypes import unsigned
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
 from tilegym_rs_backend.tile_ir.execute.frame import Step
+from tilegym_rs_backend.tile_ir.execute.half import tensor
 from tilegym_rs_backend.tile_ir.execute.registry import builds
 from tilegym_rs_backend.tile_ir.execute.registry import text
 from tilegym_rs_backend.tile_ir.execute.rounding import rounder
@@ -40,19 +41,10 @@ def _mmaf(op: Op, compiler: Compiler) -> Step:
 def product(a: Array, b: Array) -> Array:
     """Return a @ b of floats, batched over the leading axes.
 
-    By torch: its threads share out the batch. numpy's BLAS wakes all of its own for each small matrix, which is many
-    times slower wherever the machine has something else to do.
+    By torch: numpy's BLAS wakes all its threads for each small matrix, which is many times slower wherever the machine
+    has something else to do.
     """
-    import torch
-
-    return np.asarray(torch.matmul(torch.from_numpy(_plain(a)), torch.from_numpy(_plain(b))).numpy())
-
-
-def _plain(a: Array) -> Array:
-    """Return the array in a form that torch takes."""
-    if any(stride < 0 for stride in a.strides):
-        a = np.ascontiguousarray(a)
-    return np.require(a, requirements="W")
+    return np.asarray((tensor(a) @ tensor(b)).numpy())
 
 
 @builds("mmaf_scaled")

@@ -10,6 +10,7 @@ import numpy as np
 from tilegym_rs_backend.tile_ir.execute import checks
 from tilegym_rs_backend.tile_ir.execute.boxes import lanes
 from tilegym_rs_backend.tile_ir.execute.boxes import locate
+from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
 from tilegym_rs_backend.tile_ir.execute.dtypes import decoder
 from tilegym_rs_backend.tile_ir.execute.dtypes import element_of
@@ -58,7 +59,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
     target, token_target = compiler.results(op)
     dtype, decode, in_flight, size = memory_dtype(element), decoder(element), carrier(element), item_size(element)
     acquires = text(op, "memory_ordering_semantics") in ("acquire", "acq_rel")
-    hint = np.nan if element.is_float else 1
+    hint = np.array([np.nan if element.is_float else 1], in_flight)
 
     def step(frame: Frame) -> None:
         run, values = frame.run, frame.values
@@ -71,23 +72,23 @@ def _load(op: Op, compiler: Compiler) -> Step:
         # Without a padding value a masked lane is undetermined: give one that shows if it is used.
         padding = hint if padding_slot is None else values[padding_slot]
         if mask is not None:
-            n = max(len(address), len(mask), 1 if padding_slot is None else len(padding))
+            n = max(len(address), len(mask), len(padding))
             address, mask = same_blocks(address, n), same_blocks(mask, n)
         rows = rows_of(frame, address, mask, size, site)
         if rows is not None:
             result = np.empty((address.size // address.shape[-1], address.shape[-1]), in_flight)
             if mask is not None:
-                result.reshape(address.shape)[...] = padding
+                result.reshape(address.shape)[...] = _beside(padding, address.ndim)
             for piece in rows:
                 if run.options.checks:
                     checks.before_load(run, piece.allocation, piece.box, size, token, site)
-                result[piece.begin : piece.end, : piece.count] = piece.box.get(piece.allocation.typed(dtype))
+                result[piece.begin : piece.end, : piece.width] = piece.box.get(piece.allocation.typed(dtype))
             values[target] = result.reshape(address.shape)
             return
         index, mask, allocation = locate(frame, address, mask, size, site)
         result = np.empty(index.shape, in_flight)
         if mask is not None:
-            result[...] = padding
+            result[...] = _beside(padding, index.ndim)
         if allocation is not None:
             access = lanes(frame, index, mask)
             if run.options.checks:
@@ -100,6 +101,11 @@ def _load(op: Op, compiler: Compiler) -> Step:
         values[target] = result
 
     return step
+
+
+def _beside(padding: Array, rank: int) -> Array:
+    """Return a padding tile, or one scalar per block, in a shape that broadcasts to a tile."""
+    return padding if padding.ndim == rank else padding.reshape(-1, *(1,) * (rank - 1))
 
 
 @builds("store_ptr_tko")
@@ -122,7 +128,7 @@ def _store(op: Op, compiler: Compiler) -> Step:
             for piece in rows:
                 if run.options.checks:
                     checks.before_store(run, piece.allocation, piece.box, size, token, site)
-                piece.box.set(piece.allocation.typed(dtype), flat[piece.begin : piece.end, : piece.count])
+                piece.box.set(piece.allocation.typed(dtype), flat[piece.begin : piece.end, : piece.width])
             return
         index, mask, allocation = locate(frame, address, mask, size, site)
         if allocation is None:

@@ -19,6 +19,7 @@ from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
 from tilegym_rs_backend.tile_ir.execute.frame import Region
+from tilegym_rs_backend.tile_ir.execute.half import one_thread
 from tilegym_rs_backend.tile_ir.execute.memory import Memory
 from tilegym_rs_backend.tile_ir.model import Global
 from tilegym_rs_backend.tile_ir.types import PointerType
@@ -133,7 +134,7 @@ class Program:
         size = options.batch or max(1, min(BATCH_ELEMENTS // self.largest_tile, 4096))
         if self.sequential:
             size = 1
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_thread():
             for begin in range(0, total, size):
                 blocks = np.arange(begin, min(begin + size, total))
                 run.first_event = run.event

@@ -10,6 +10,8 @@ import ml_dtypes
 import numpy as np
 
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
+from tilegym_rs_backend.tile_ir.execute.half import from_half
+from tilegym_rs_backend.tile_ir.execute.half import to_half
 from tilegym_rs_backend.tile_ir.types import ScalarType
 
 Rounder = Callable[[Array], Array]
@@ -95,7 +97,7 @@ def _f32(values: Array) -> Array:
 
 
 def _f16(values: Array) -> Array:
-    return values.astype(np.float16).astype(np.float32)
+    return from_half(to_half(values))
 
 
 def _bf16(values: Array) -> Array:

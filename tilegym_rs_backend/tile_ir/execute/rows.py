@@ -22,11 +22,11 @@ SHORTEST = 16
 
 
 class Rows(NamedTuple):
-    """Rows [begin, end) of a tile seen as (rows, lanes): their first `count` lanes lie in `box`."""
+    """Rows [begin, end) of a tile seen as (rows, lanes): their first `width` lanes lie in `box`."""
 
     begin: int
     end: int
-    count: int
+    width: int
     box: Box
     allocation: Allocation
 
