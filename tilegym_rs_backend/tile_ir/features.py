@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilegym_rs_backend.tile_ir.graph import MIRRORED
 from tilegym_rs_backend.tile_ir.graph import Graph
 from tilegym_rs_backend.tile_ir.liveness import LOOPS
 from tilegym_rs_backend.tile_ir.model import Block
@@ -91,7 +92,7 @@ def features(op: Op, graph: Graph, arch: str) -> Iterator[tuple[str, str]]:
     elif op.opcode.startswith(("load_", "store_", "atomic_", "multimem_")):
         yield from _access(op, arch)
     elif op.opcode in _COMPUTE:
-        yield ARITHMETIC, " ".join([op.opcode, *attribute_texts(op)])
+        yield ARITHMETIC, " ".join([op.opcode, *(MIRRORED.get(text, text) for text in attribute_texts(op))])
 
 
 def _access(op: Op, arch: str) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ from tilegym_rs_backend.tile_ir.types import Type
 COMMUTATIVE = frozenset(
     ["addf", "addi", "mulf", "muli", "mulhii", "maxf", "maxi", "minf", "mini", "andi", "ori", "xori", "fma"]
 )
-_MIRRORED = {"greater_than": "less_than", "greater_than_or_equal": "less_than_or_equal"}
+MIRRORED = {"greater_than": "less_than", "greater_than_or_equal": "less_than_or_equal"}
 _SYMMETRIC = ("equal", "not_equal")
 _REFINEMENTS = 2
 
@@ -209,8 +209,10 @@ class _Builder:
         predicate = op.attributes.get("comparison_predicate")
         if op.opcode in COMMUTATIVE or predicate in _SYMMETRIC:
             return (*sorted(numbers[:2]), *numbers[2:])
-        if predicate in _MIRRORED:
+        if predicate in MIRRORED:
             return tuple(reversed(numbers))
+        if predicate is not None:
+            return tuple(numbers)
         return tuple((name, tuple(numbers[place])) for name, place in op.segments.items())
 
     def _function_body(self, block: Block, level: int) -> Hashable:
@@ -290,6 +292,6 @@ def _attributes(op: Op) -> Hashable:
         if name == "optimization_hints":
             continue
         if name == "comparison_predicate" and isinstance(value, str):
-            value = _MIRRORED.get(value, value)
+            value = MIRRORED.get(value, value)
         found.append((name, value))
     return tuple(found)
