@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Damaged bytecode: the reader answers with a module or with ``TileIrError``, quickly, whatever the bytes are.
 
+What it answers with can be printed and compared.
+
 3,000 seeded cases run here, ``make fuzz`` runs 100,000 (``TILEGYM_RS_FUZZ_CASES``).
 """
 
@@ -18,6 +20,7 @@ from ir_writer import write_module
 from tilegym_rs_backend.tile_ir.printer import show
 from tilegym_rs_backend.tile_ir.reader import TileIrError
 from tilegym_rs_backend.tile_ir.reader import read_module
+from tilegym_rs_backend.tile_ir.verdict import compare
 
 CASES = int(os.environ.get("TILEGYM_RS_FUZZ_CASES", "3000"))
 CHUNKS = 10
@@ -27,6 +30,7 @@ SEEDS = [
     for build in (ir_kernels.softmax, ir_kernels.scaled_copy, ir_kernels.product)
     for version in ((13, 1), (13, 2), (13, 3), (13, 4))
 ]
+GOOD = ir_kernels.scaled_copy().finish()
 # Numbers at which a length or count is likely to be believed.
 EVIL = [varint(n) for n in (0, 1, 127, 128, 255, 1 << 14, 1 << 28, (1 << 31) - 1, 1 << 32, 1 << 63, (1 << 64) - 1)]
 
@@ -70,6 +74,9 @@ def test_damaged_bytecode(chunk):
         try:
             module = read_module(data)
             show(module)
+            for function in module.functions:
+                compare(function, GOOD, "sm_90")
+                compare(function, function, "sm_90")
             read += 1
         except TileIrError as error:
             if not 0 <= error.offset <= len(data):

@@ -24,6 +24,7 @@ from tilegym_rs_backend.tile_ir.model import Op
 from tilegym_rs_backend.tile_ir.model import Value
 from tilegym_rs_backend.tile_ir.stream import Stream
 from tilegym_rs_backend.tile_ir.stream import TileIrError
+from tilegym_rs_backend.tile_ir.structure import check_structure
 from tilegym_rs_backend.tile_ir.table import Field
 from tilegym_rs_backend.tile_ir.table import layouts
 from tilegym_rs_backend.tile_ir.types import FunctionType
@@ -40,17 +41,22 @@ _STRUCTURE = frozenset(("module", "entry", "global"))
 __all__ = ["TileIrError", "read_module"]
 
 
-def read_module(data: bytes) -> Module:
+def read_module(data: bytes, *, check: bool = True) -> Module:
     """Read a bytecode file.
+
+    Args:
+        data: the whole file.
+        check: also check that control flow fits together (see structure.py); False decodes, and nothing more.
 
     Raises:
         TileIrError: the bytes are no bytecode, of a version that is not read here, or damaged; ``offset`` says where.
     """
-    return _ModuleReader(bytes(data)).module
+    return _ModuleReader(bytes(data), check).module
 
 
 class _ModuleReader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, check: bool) -> None:
+        self.check = check
         version = container.read_version(data)
         sections = container.read_sections(data)
         if container.FUNCTIONS not in sections:
@@ -105,7 +111,10 @@ class _ModuleReader:
         reader.values.extend(block.params)
         while body.left:
             block.ops.append(reader.op(0))
-        return Function(name, signature, block, hints, bool(flags & _ENTRY), loc)
+        function = Function(name, signature, block, hints, bool(flags & _ENTRY), loc)
+        if self.check:
+            check_structure(function, reader.offsets)
+        return function
 
 
 def _finished(stream: Stream, what: str) -> None:
@@ -126,6 +135,7 @@ class _BodyReader:
         self.locations = iter(locations)
         # Value number -> value, as far as visible here; a region's values leave when it ends.
         self.values: list[Value] = []
+        self.offsets: dict[Op, int] = {}
         read, stream_ = owner.attributes, stream
         self.codings: dict[str, Callable[[], Attribute]] = {
             "int": stream_.varint,
@@ -150,6 +160,7 @@ class _BodyReader:
             what = f"opcode {number}" if layout is None else f"operation {layout.name} inside a function"
             raise stream.fail(f"{what} is unknown in format {self.version[0]}.{self.version[1]}", at)
         op = Op(layout.name, loc=self.debug.loc(next(self.locations, 0)))
+        self.offsets[op] = at
         attributes = op.attributes
         attributes.update(layout.defaults)
         types: list[Type] = []
