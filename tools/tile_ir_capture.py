@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Write the bytecode of what TileGym's ops launch, tuner candidates included, as ``<program>-<dtype>-<format>-<hash>.bc``.
+"""Write the bytecode of what TileGym's ops launch, tuner candidates included.
 
     python tools/tile_ir_capture.py DIR [--dtypes float16,bfloat16] [--only softmax_tma ...] [--format 13.3]
 
-No GPU is needed. The programs are those of tools/tilegym_launches.py.
+Files are named ``<program>-<dtype>-<format>-<hash>.bc``. No GPU is needed. The programs are those of
+tools/tilegym_launches.py.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from tilegym_rs_backend.tile_ir.types import TileType
 _NAME = re.compile(r"%[\w.\-$]+(?:#\d+)?")
 _TYPE = re.compile(r"tile<[^<>]*(?:<[^<>]*>)?>|\w+_view<(?:[^<>]|<[^<>]*>)*>|\btoken\b|ptr<\w+>")
 _WORD = re.compile(r"0x[0-9A-Fa-f]+|-?\d+\.\d+[eE][+-]?\d+|-?\d+|\?|[a-z_]\w*")
-# Words of the listing's grammar that stand for no attribute's value, and values that it leaves out.
+# Words of the grammar that are no attribute's value, and values that a listing leaves out.
 _GRAMMAR = frozenset(
     (
         *("rounding", "overflow", "token", "shape", "strides", "dim", "identities", "reverse", "iter_values"),
@@ -97,9 +97,7 @@ class _Walk:
         return count
 
     def op(self, op: Op, line: str) -> int:
-        results, _, rest = line.rpartition(" = ") if not line.startswith("%") else line.partition(" = ")
-        if not line.startswith("%"):
-            results, rest = "", line
+        results, _, rest = line.partition(" = ") if line.startswith("%") else ("", "", line)
         _same("operation", re.match(r"[a-z_0-9$]+", rest)[0], op.opcode)  # type: ignore[index]
         self.operands(op, rest)
         self.types(op, rest)
@@ -110,7 +108,7 @@ class _Walk:
                 self.parameters(region, next(self.lines))
             if number:
                 line = next(self.lines)
-                if line == "}" and region_is_silent(region):
+                if line == "}" and _silent(region):
                     break
                 _same("else", line, "} else {")
             count += self.block(region)
@@ -180,8 +178,8 @@ class _Walk:
         return _same(f"attributes of {op.opcode}", theirs, collections.Counter(w for w in ours if w not in _DEFAULTS))
 
 
-def region_is_silent(block: Block) -> bool:
-    """An ``else`` that the listing leaves out."""
+def _silent(block: Block) -> bool:
+    # An ``else`` that the listing may leave out.
     return not block.ops or (len(block.ops) == 1 and block.ops[0].opcode in _SILENT and not block.ops[0].operands)
 
 
@@ -190,7 +188,6 @@ def _words(text: str) -> list[str]:
 
 
 def _of(value: Any) -> list[str]:
-    """The words with which a listing shows an attribute."""
     if isinstance(value, bool):
         return [str(value).lower()]
     if isinstance(value, Mapping):
@@ -269,7 +266,7 @@ def check(folder: Path) -> int:
     agreed = refused = 0
     opcodes: collections.Counter[str] = collections.Counter()
     versions: collections.Counter[tuple[int, int]] = collections.Counter()
-    problems: list[str] = []
+    problems = []
     for path in files:
         done = subprocess.run([str(tool), str(path)], capture_output=True, text=True, errors="replace", check=False)
         try:
@@ -277,9 +274,9 @@ def check(folder: Path) -> int:
             if done.returncode:
                 refused += 1
                 continue
-            for function in module.functions:
-                compare(function, done.stdout)
-                opcodes.update(op.opcode for _, op in function.body.walk())
+            function = module.entry()
+            compare(function, done.stdout)
+            opcodes.update(op.opcode for _, op in function.body.walk())
         except (TilegymRsError, Mismatch) as error:
             problems.append(f"{path.name}: {error}")
             continue

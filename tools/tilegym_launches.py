@@ -15,10 +15,7 @@ Program = Callable[[], Any]
 
 
 def programs(dtype: str = "float16") -> dict[str, Program]:
-    """One program per op and mode, with floating-point inputs of ``dtype`` where the op takes any.
-
-    An op that does not take ``dtype`` raises when its program runs.
-    """
+    """One program per op and mode, with inputs of ``dtype`` where the op has a choice; one that refuses it raises."""
     import torch
 
     from tilegym_rs_backend.port.capture import import_tilegym
@@ -68,16 +65,16 @@ def _elementwise(torch: Any, ops: Any, new: Any) -> dict[str, Program]:
 
 
 def _normalization(torch: Any, ops: Any, new: Any) -> dict[str, Program]:
-    found: dict[str, Program] = {
-        f"rms_norm_{mode}": functools.partial(
-            lambda m: ops.rms_norm(new(8192, 2048), None, new(2048), 1e-5, mode=m), mode
-        )
-        for mode in ("static_persistent", "multi_wave_reload", "multi_wave_cached")
-    }
+    modes = ("static_persistent", "multi_wave_reload", "multi_wave_cached")
+
+    def rms(mode: str, rows: int = 8192, columns: int = 2048) -> Any:
+        return ops.rms_norm(new(rows, columns), None, new(columns), 1e-5, mode=mode)
+
+    found: dict[str, Program] = {f"rms_norm_{mode}": functools.partial(rms, mode) for mode in modes}
     f32 = torch.float32
     return {
         **found,
-        "rms_norm_wide": lambda: ops.rms_norm(new(4096, 16384), None, new(16384), 1e-5, mode="static_persistent"),
+        "rms_norm_wide": lambda: rms("static_persistent", 4096, 16384),
         "rms_norm_backward": lambda: ops.get_rms_norm_module().rms_norm_backward(
             new(512, 1024), new(512, 1024), new(1024), new(512, of=f32)
         ),
