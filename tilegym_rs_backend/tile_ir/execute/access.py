@@ -52,9 +52,8 @@ class Box:
     def get(self, array: Array) -> Array:
         """Return a view of the elements."""
         size = array.itemsize
-        return np.lib.stride_tricks.as_strided(
-            array[self.start :], self.shape, tuple(stride * size for stride in self.strides)
-        )
+        strides = tuple([stride * size for stride in self.strides])
+        return np.ndarray(self.shape, array.dtype, array.view(np.uint8), self.start * size, strides)
 
     def set(self, array: Array, values: Array | int | bool) -> None:
         """Store into the elements."""

@@ -11,6 +11,8 @@ from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Region
 from tilegym_rs_backend.tile_ir.execute.frame import Step
+from tilegym_rs_backend.tile_ir.execute.program import BATCH_ELEMENTS
+from tilegym_rs_backend.tile_ir.execute.program import MATRIX_BATCH_ELEMENTS
 from tilegym_rs_backend.tile_ir.execute.program import Program
 from tilegym_rs_backend.tile_ir.execute.registry import BUILDERS
 from tilegym_rs_backend.tile_ir.model import Block
@@ -114,6 +116,7 @@ def compile_function(module: Module, entry: str | None = None) -> Program:
         body=body,
         slots=len(compiler.slots),
         largest_tile=largest,
+        batch_elements=MATRIX_BATCH_ELEMENTS if _multiplies(function.body) else BATCH_ELEMENTS,
         sequential=_spins(function.body),
         globals=tuple(module.globals),
         approximate=tuple(sorted(compiler.approximate)),
@@ -126,6 +129,10 @@ def _tile_sizes(block: Block) -> Iterator[int]:
         for value in op.results:
             if isinstance(value.type, TileType):
                 yield math.prod(value.type.shape)
+
+
+def _multiplies(block: Block) -> bool:
+    return any(op.opcode.startswith("mma") for _, op in block.walk())
 
 
 def _spins(block: Block) -> bool:

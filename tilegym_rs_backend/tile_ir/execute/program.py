@@ -28,6 +28,8 @@ from tilegym_rs_backend.tile_ir.types import Type
 
 BATCH_ELEMENTS = 1 << 16
 """Elements that the largest tile of a batch may have in all its blocks together: what stays in a core's cache."""
+MATRIX_BATCH_ELEMENTS = 1 << 18
+"""The same for kernels that multiply matrices: there it is the number of operations that costs."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Program:
     body: Region
     slots: int
     largest_tile: int
+    batch_elements: int
     sequential: bool
     globals: tuple[Global, ...]
     approximate: tuple[str, ...]
@@ -131,7 +134,7 @@ class Program:
         memory.forget_stores()
         run = Run((x, y, z), memory, options, self._globals(memory), statistics)
         run.synchronized = np.zeros(max(total, 0), np.bool_)
-        size = options.batch or max(1, min(BATCH_ELEMENTS // self.largest_tile, 4096))
+        size = options.batch or max(1, min(self.batch_elements // self.largest_tile, 4096))
         if self.sequential:
             size = 1
         with np.errstate(all="ignore"), one_thread():
