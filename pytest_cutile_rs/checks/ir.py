@@ -17,36 +17,42 @@ from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import CheckResult
 from tilegym_rs_backend.errors import CompileError
-from tilegym_rs_backend.errors import ToolchainError
-from tilegym_rs_backend.tile_ir.compare import CATEGORIES
-from tilegym_rs_backend.tile_ir.compare import compare_kernels
-from tilegym_rs_backend.tile_ir.listing import KernelIr
+from tilegym_rs_backend.errors import TilegymRsError
+from tilegym_rs_backend.tile_ir.features import CATEGORIES
+from tilegym_rs_backend.tile_ir.model import Function
+from tilegym_rs_backend.tile_ir.reader import read_module
+from tilegym_rs_backend.tile_ir.verdict import Sameness
+from tilegym_rs_backend.tile_ir.verdict import compare
 
-Reader = Callable[[bytes], KernelIr]
+Reader = Callable[[bytes], Function]
 
 
-def reader() -> Reader:
-    """Read bytecode with the ``tileirdisasm`` beside the tileiras in use.
+def read_kernel(bytecode: bytes) -> Function:
+    """Read a bytecode of one kernel; no toolkit is needed.
 
     Raises:
-        ToolchainError: no toolkit, or one without a disassembler.
+        TileIrError: the bytes cannot be read.
+        CompileError: they hold no kernel, or several.
     """
-    from tilegym_rs_backend.tile_ir.disasm import find_tileirdisasm
-    from tilegym_rs_backend.tile_ir.disasm import read_kernel
-    from tilegym_rs_backend.toolchain.toolkit import find_toolkit
-
-    tool = find_tileirdisasm(find_toolkit().tileiras)
-    return lambda bytecode: read_kernel(bytecode, tool)
+    entries = [function for function in read_module(bytecode).functions if function.is_entry]
+    if len(entries) != 1:
+        raise CompileError(f"One entry was expected in the bytecode, it holds {len(entries)}.")
+    return entries[0]
 
 
 def check(
-    case: Case, ours: Sequence[LaunchLike], theirs: Sequence[LaunchLike], arch: str, *, read: Reader | None = None
+    case: Case,
+    ours: Sequence[LaunchLike],
+    theirs: Sequence[LaunchLike],
+    arch: str,
+    *,
+    read: Reader = read_kernel,
 ) -> CheckResult:
     """Compare launch by launch.
 
-    PASS: both sides were read; ``reason`` says that nothing differs, or in which categories and how. FAIL: a kernel of
-    ours is no valid Tile IR, or we launch nothing where the peer does. NOT-RUN: no disassembler, the peer's kernel
-    cannot be read, or neither side launches anything.
+    PASS: both sides were read; ``reason`` says that the kernels are identical or equivalent, or in which categories
+    they differ and how. FAIL: a kernel of ours is no valid Tile IR, or we launch nothing where the peer does. NOT-RUN:
+    the peer's kernel cannot be read, or neither side launches anything.
     """
 
     def result(status: str, reason: str, data: dict[str, Any] | None = None, details: str = "") -> CheckResult:
@@ -58,34 +64,34 @@ def check(
         return result(FAIL, f"our op launches nothing where cuTile Python launches {', '.join(t.name for t in theirs)}")
     if not theirs:
         return result(NOT_RUN, f"cuTile Python launches nothing to compare {', '.join(o.name for o in ours)} with")
-    try:
-        read = read or reader()
-    except ToolchainError as error:
-        return result(NOT_RUN, str(error))
     rows: list[dict[str, Any]] = []
     found: set[str] = set()
     sentences: list[str] = [text for text in [count_difference(ours, theirs)] if text]
+    identical = not sentences
     for both in pair(ours, theirs):
         try:
             mine = read(both.ours.bytecode)
-        except CompileError as error:
+        except TilegymRsError as error:
             return result(FAIL, f"our kernel {both.ours.name} is no valid Tile IR", details=str(error))
         try:
             peer = read(both.theirs.bytecode)
-        except CompileError as error:
+        except TilegymRsError as error:
             return result(NOT_RUN, f"cuTile Python's kernel {both.theirs.name} cannot be read: {error}")
-        comparison = compare_kernels(mine, peer, arch)
-        found.update(comparison.categories)
-        if not comparison.equal:
-            sentences.append(f"{both.ours.name} / {both.theirs.name}: {comparison.summary()}")
+        verdict = compare(mine, peer, arch)
+        found.update(verdict.categories)
+        identical &= verdict.sameness is Sameness.IDENTICAL
+        title = f"{both.ours.name} / {both.theirs.name}"
+        sentences += [f"{title}: {difference}" for difference in verdict.differences]
         rows.append(
             {
                 **both.to_dict(),
+                "verdict": verdict.sameness.value,
                 "launch_differences": both.launch_differences(),
-                "differences": [difference.to_dict() for difference in comparison.differences],
-                "categories": list(comparison.categories),
-                "operations": {name: list(counts) for name, counts in comparison.operations.items()},
-                "operation_counts": [sum(mine.counts.values()), sum(peer.counts.values())],
+                "differences": [difference.to_dict() for difference in verdict.differences],
+                "categories": list(verdict.categories),
+                "remarks": list(verdict.remarks),
+                "parameters_reordered": list(verdict.reordered),
+                "operation_counts": [sum(1 for _ in side.body.walk()) for side in (mine, peer)],
             }
         )
     categories = [category for category in CATEGORIES if category in found]
@@ -97,6 +103,6 @@ def check(
         "equal": not sentences,
     }
     if not sentences:
-        return result(PASS, "IR-EQUAL in operations, tile shapes, memory families, control flow and hints", data)
-    short = "differs in " + (", ".join(categories) or "number of launches or of uncategorized operations")
-    return result(PASS, short, data, "\n".join(sentences))
+        word = "IR-IDENTICAL" if identical else "IR-EQUIVALENT"
+        return result(PASS, f"{word} in {len(rows)} kernel{'s' if len(rows) > 1 else ''}", data)
+    return result(PASS, "differs in " + (", ".join(categories) or "number of launches"), data, "\n".join(sentences))

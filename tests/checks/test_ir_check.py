@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tile_ir"))
-from listings import POINTERS
-from listings import VIEW
+import ir_kernels
+from ir_writer import write_module
 
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.checks import ir
-from tilegym_rs_backend.errors import CompileError
-from tilegym_rs_backend.errors import ToolchainError
-from tilegym_rs_backend.tile_ir.listing import parse_listing
+from tilegym_rs_backend.tile_ir.model import Module
 
 CASE = Case("scale", "f16-4x64", "f16", (4, 64))
+VIEW = write_module(ir_kernels.softmax().module())
+POINTERS = write_module(ir_kernels.scaled_copy().module())
+HOISTED = write_module(ir_kernels.scaled_copy(hoist=True).module())
+TWO = write_module(Module((13, 4), [ir_kernels.softmax().finish(), ir_kernels.product().finish()]))
 
 
 @dataclass(frozen=True)
@@ -30,45 +32,42 @@ class Launch:
     hints: dict = field(default_factory=dict)
 
 
-def read(bytecode):
-    if bytecode.startswith(b"bad"):
-        raise CompileError("tileirdisasm refused the bytecode (exit status 1): bad operand")
-    return parse_listing(bytecode.decode())[0]
-
-
 def check(ours, theirs):
-    result = ir.check(CASE, ours, theirs, "sm_90", read=read)
+    result = ir.check(CASE, ours, theirs, "sm_90")
     assert json.loads(json.dumps(result.to_dict())) == result.to_dict()
     assert (result.check, result.op, result.case, result.dtype) == ("ir", "scale", "f16-4x64", "f16")
     return result
 
 
-def test_equal_listings():
-    result = check([Launch("a", VIEW.encode())], [Launch("b", VIEW.encode())])
-    assert result.verdict.startswith("VERDICT: PASS IR-EQUAL")
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [(VIEW, VIEW, "IR-IDENTICAL in 1 kernel"), (POINTERS, HOISTED, "IR-EQUIVALENT in 1 kernel")],
+)
+def test_equal_kernels(ours, theirs, verdict):
+    result = check([Launch("a", ours)], [Launch("b", theirs)])
+    assert result.verdict == f"VERDICT: PASS {verdict}"
     assert result.data["equal"]
     assert result.data["categories"] == []
 
 
 def test_each_difference_is_named_and_none_fails():
-    result = check(
-        [Launch("mine", VIEW.encode(), (4,), {"occupancy": 2})], [Launch("peer", POINTERS.encode(), (8,), {})]
-    )
+    result = check([Launch("mine", VIEW, (4,), {"occupancy": 2})], [Launch("peer", POINTERS, (8,), {})])
     assert result.status == "PASS"
-    assert result.reason == "differs in memory_family, tile_shape, reduction, control, hint"
-    assert "mine / peer: memory_family: how memory is reached: ours view load without TMA" in result.details
+    assert result.reason == "differs in memory_family, tile_shape, reduction, control, hint, arithmetic"
+    assert "mine / peer: memory_family: ours 1 x view load (TMA), padding neg_inf (kernel.rs:10:1)" in result.details
     [row] = result.data["launches"]
+    assert row["verdict"] == "DIFFERS"
     assert row["ours"] == {"kernel": "mine", "grid": [4, 1, 1], "hints": {"occupancy": 2}}
     assert row["launch_differences"] == [
         "grid: ours (4, 1, 1), theirs (8, 1, 1)",
         "occupancy: ours 2, theirs compiler's default",
     ]
-    assert {"category", "what", "ours", "theirs"} == set(row["differences"][0])
+    assert {"category", "what", "ours", "theirs", "our_line", "their_line"} == set(row["differences"][0])
     assert not result.data["equal"]
 
 
 def test_numbers_of_launches_are_compared_too():
-    one, two = [Launch("a", VIEW.encode())], [Launch("b", VIEW.encode()), Launch("c", POINTERS.encode())]
+    one, two = [Launch("a", VIEW)], [Launch("b", VIEW), Launch("c", POINTERS)]
     result = check(one, two)
     assert result.status == "PASS"
     assert "1 launches (a) against 2 (b, c)" in result.details
@@ -81,20 +80,12 @@ def test_numbers_of_launches_are_compared_too():
         ([], [], "NOT-RUN", "neither side"),
         ([], [Launch("b", b"")], "FAIL", "launches nothing where cuTile Python launches b"),
         ([Launch("a", b"")], [], "NOT-RUN", "nothing to compare a with"),
-        ([Launch("a", b"bad")], [Launch("b", VIEW.encode())], "FAIL", "our kernel a is no valid Tile IR"),
-        ([Launch("a", VIEW.encode())], [Launch("b", b"bad")], "NOT-RUN", "kernel b cannot be read"),
+        ([Launch("a", VIEW[:-1])], [Launch("b", VIEW)], "FAIL", "our kernel a is no valid Tile IR"),
+        ([Launch("a", VIEW)], [Launch("b", VIEW[:-1])], "NOT-RUN", "kernel b cannot be read"),
+        ([Launch("a", TWO)], [Launch("b", VIEW)], "FAIL", "our kernel a is no valid Tile IR"),
     ],
 )
 def test_what_cannot_be_compared(ours, theirs, status, reason):
     result = check(ours, theirs)
     assert result.status == status
     assert reason in result.reason
-
-
-def test_without_a_toolkit_nothing_ran(monkeypatch):
-    def missing():
-        raise ToolchainError("no CUDA toolkit: run `tilegym-rs setup`")
-
-    monkeypatch.setattr(ir, "reader", missing)
-    result = ir.check(CASE, [Launch("a", b"x")], [Launch("b", b"y")], "sm_90")
-    assert result.verdict == "VERDICT: NOT-RUN no CUDA toolkit: run `tilegym-rs setup`"

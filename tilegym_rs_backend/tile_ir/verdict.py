@@ -66,6 +66,7 @@ class IrDifference:
         lines = {name: place(loc) if loc else "" for name, loc in (("our", self.our_loc), ("their", self.their_loc))}
         return {
             "category": self.category,
+            "what": " against ".join(line or "nothing" for line in lines.values()),
             "ours": self.ours,
             "theirs": self.theirs,
             "our_line": lines["our"],
