@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,11 @@ from tilegym_rs_backend.port.capture import capture  # noqa: E402
 from tilegym_rs_backend.tile_ir.cubin import read_cubin  # noqa: E402
 from tilegym_rs_backend.tile_ir.disasm import disassemble  # noqa: E402
 from tilegym_rs_backend.tile_ir.disasm import find_tileirdisasm  # noqa: E402
-from tilegym_rs_backend.tile_ir.disasm import read_kernel  # noqa: E402
+from tilegym_rs_backend.tile_ir.features import features  # noqa: E402
+from tilegym_rs_backend.tile_ir.features import hints_in_force  # noqa: E402
+from tilegym_rs_backend.tile_ir.graph import Expressions  # noqa: E402
+from tilegym_rs_backend.tile_ir.graph import build  # noqa: E402
+from tilegym_rs_backend.tile_ir.reader import read_module  # noqa: E402
 
 
 @ct.kernel(occupancy=2, num_worker_warps=4)
@@ -55,22 +60,26 @@ def test_the_disassembler_is_beside_tileiras(toolkit, tmp_path):
         find_tileirdisasm(tmp_path / "tileiras")
 
 
-def test_a_real_listing(toolkit, image):
-    kernel = read_kernel(image, find_tileirdisasm(toolkit.tileiras))
-    assert kernel.hints("sm_90") == {"occupancy": 2, "num_worker_warps": 4}
-    assert kernel.accesses == {"view load 16x64xf16": 1, "view store 16x16xf32": 1}
-    assert kernel.products == {"mmaf(tile<16x64xf16>, tile<64x16xf16>, tile<16x16xf32>)": 1}
-    assert kernel.reductions == {"scan(addf, axis 1, tile<16x16xf32>)": 1}
-    assert kernel.control == {"if": 1, "for carrying 1 tile": 1}
-    assert kernel.operation_hints("sm_90") == {"load_view_tko latency=3": 1}
+def test_what_a_real_kernel_stands_for(image):
+    function = read_module(image).entry()
+    graph = build(function, Expressions())
+    found = Counter(phrase for op in graph.nodes.values() for phrase in features(op, graph, "sm_90"))
+    assert hints_in_force(function, "sm_90") == {"occupancy": 2, "num_worker_warps": 4}
+    assert found["memory_family", "view load (TMA), padding undetermined"] == 1
+    assert found["memory_family", "view store (TMA)"] == 1
+    assert found["tile_shape", "load of tile<16x64xf16>"] == found["tile_shape", "store of tile<16x16xf32>"] == 1
+    assert found["mma", "mmaf tile<16x64xf16>, tile<64x16xf16>, tile<16x16xf32>"] == 1
+    assert found["reduction", "scan(addf, axis 1, tile<16x16xf32>)"] == 1
+    assert found["control", "if"] == found["control", "for carrying 1 tile"] == 1
+    assert found["hint", "load_view_tko latency=3"] == 1
 
 
 def test_what_the_tools_refuse_has_their_message(toolkit, image):
     tool = find_tileirdisasm(toolkit.tileiras)
     with pytest.raises(CompileError, match="refused the bytecode"):
         disassemble(b"no bytecode", tool)
-    with pytest.raises(CompileError, match=r"refused the bytecode|no kernel"):
-        read_kernel(image[: len(image) // 2], tool)
+    with pytest.raises(CompileError, match="refused the bytecode"):
+        disassemble(image[: len(image) // 2], tool)
     with pytest.raises(ToolchainError, match="cannot be run"):
         disassemble(image, Path("/nonexistent/tileirdisasm"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run ``tileirdisasm``, the disassembler beside tileiras, and read its listing."""
+"""Run ``tileirdisasm``, the disassembler beside tileiras: the second opinion on reader.py, in tests and tools."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tilegym_rs_backend.errors import CompileError
 from tilegym_rs_backend.errors import ToolchainError
-from tilegym_rs_backend.tile_ir.listing import KernelIr
-from tilegym_rs_backend.tile_ir.listing import parse_listing
 
 TIMEOUT_S = 60.0
 
@@ -63,15 +61,3 @@ def disassemble(bytecode: bytes, tool: Path) -> str:
             f"{tool.name} refused the bytecode (exit status {done.returncode}): {done.stderr.strip()[-2000:]}"
         )
     return done.stdout
-
-
-def read_kernel(bytecode: bytes, tool: Path) -> KernelIr:
-    """Disassemble a bytecode of one entry.
-
-    Raises:
-        CompileError: see ``disassemble``; or the bytecode holds several entries.
-    """
-    kernels = parse_listing(disassemble(bytecode, tool))
-    if len(kernels) != 1:
-        raise CompileError(f"One entry was expected in the bytecode, it holds {len(kernels)}.")
-    return kernels[0]
