@@ -65,7 +65,7 @@ def make_tensor_desc(ffi: Any, tensor: torch.Tensor) -> Any:
         LaunchError: not on a CUDA device, or a layout, dtype, rank, extent or stride that no kernel takes.
     """
     check_tensor(tensor, "tensor", "make_tensor_desc")
-    target_of(tensor, "make_tensor_desc", "tensor")
+    target_of(tensor, "make_tensor_desc", "tensor", executes=False)
     desc = ffi.new("TensorDesc*")
     desc.ptr = tensor.data_ptr()
     desc.ndim = tensor.dim()

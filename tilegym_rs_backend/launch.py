@@ -8,7 +8,6 @@ call into Rust. Ops keep their bounds in an LRU keyed by the metadata of their a
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from typing import Any
@@ -17,6 +16,7 @@ from .errors import CaptureError
 from .errors import LaunchError
 from .library import Library
 from .library import get_library
+from .target import RECORDS
 from .target import Recorded
 from .target import Target
 from .target import record
@@ -25,8 +25,9 @@ from .tensors import TensorMeta
 from .tensors import check_extents
 from .tensors import check_same_device
 from .tensors import check_tensor
+from .tensors import descriptor
 from .tensors import meta_of
-from .tensors import torch_dtype_codes
+from .tensors import scalar_bits
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +36,6 @@ PLANS = 4096
 """Plans each cache keeps (least recently used go first)."""
 
 _HINTS = ("num_cta_in_cga", "occupancy", "num_worker_warps")
-_SCALAR_FORMATS = {"i32": "i", "u32": "I", "i64": "q", "u64": "Q", "f32": "f", "f64": "d", "bool": "?"}
 _BY_VALUE = 4  # cutile_run_plan takes that many addresses in registers
 
 Grid = tuple[int, int, int]
@@ -134,7 +134,12 @@ def bind(
     call = _Call(library, entry, metas, scalars, constants, hints)
     token = call.spec()
     if target.index < 0:
-        return _RecordingBound(target, Recorded(kernel, token, grid, constants, hints, spec_text(library, token)))
+        asked = Recorded(kernel, token, grid, constants, hints, spec_text(library, token))
+        if target.index == RECORDS:
+            return _RecordingBound(target, asked)
+        from .cpu import executing_bound
+
+        return executing_bound(library, target, asked, metas, scalars)
     rc, plan = call.plan(grid, target.index)
     if rc == 1:
         load(library, token, target)
@@ -222,7 +227,7 @@ class _Call:
         self._library = library
         self._kernel = ffi.new("char[]", entry["name"].encode())
         self._name: str = entry["name"]
-        self._owned = [_descriptor(ffi, meta) for meta in metas]
+        self._owned = [descriptor(ffi, meta) for meta in metas]
         self._descs = ffi.new("TensorDesc*[]", self._owned)
         self._scalars = ffi.new("uint64_t[]", scalars)
         self._constants = ffi.new("int32_t[]", list(constants.values()))
@@ -256,17 +261,6 @@ class _Call:
         return int(rc), plan
 
 
-def _descriptor(ffi: Any, meta: TensorMeta) -> Any:
-    desc = ffi.new("TensorDesc*")
-    desc.ptr = 256 if meta.aligned else 256 + meta.dtype.itemsize  # only the 16-byte class of the address counts
-    desc.ndim = len(meta.shape)
-    for axis, (extent, stride) in enumerate(zip(meta.shape, meta.strides, strict=True)):
-        desc.shape[axis] = extent
-        desc.strides[axis] = stride
-    desc.dtype = torch_dtype_codes()[meta.dtype]
-    return desc
-
-
 def _constants(entry: dict[str, Any], options: dict[str, int]) -> dict[str, int]:
     names = [
         f"{generic['name']}_dtype" if generic["kind"] == "type" else generic["name"]
@@ -289,22 +283,13 @@ def _split(entry: dict[str, Any], args: tuple[Any, ...]) -> tuple[list[TensorMet
     scalars: list[int] = []
     for param, arg in zip(params, args, strict=True):
         if param["kind"] == "scalar":
-            scalars.append(_scalar_bits(entry["name"], param, arg))
+            scalars.append(scalar_bits(entry["name"], param, arg))
         elif not isinstance(arg, TensorMeta):
             raise LaunchError(f"{entry['name']}: {param['name']} is a tensor, got {type(arg).__name__}", rc=-6)
         else:
             check_extents(param["name"], entry["name"], arg.shape, arg.strides)
             metas.append(arg)
     return metas, scalars
-
-
-def _scalar_bits(kernel: str, param: dict[str, Any], value: Any) -> int:
-    form = _SCALAR_FORMATS[param["type"]]
-    try:
-        packed = struct.pack(f"<{form}", value)
-    except (struct.error, TypeError, OverflowError) as error:
-        raise LaunchError(f"{kernel}: {param['name']} = {value!r} is no {param['type']}: {error}", rc=-6) from error
-    return int.from_bytes(packed.ljust(8, b"\0"), "little")
 
 
 __all__ = ["PLANS", "Bound", "Recorded", "Target", "bind", "kernels", "launch", "load", "record", "spec_text"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a launch goes: a CUDA device, or a recorder that only notes what would be launched."""
+"""Where a launch goes: a CUDA device, the CPU, or a recorder that only notes what would be launched."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A device as the ops see it: architecture, multiprocessor count, CUDA index (-1 for a recorder)."""
+    """A device as the ops see it: architecture, multiprocessor count, CUDA index (-1: a recorder, -2: the CPU)."""
 
     arch: str
     sm_count: int
@@ -46,25 +46,54 @@ class Target:
     recorded: list[Recorded] = field(default_factory=list)
 
 
+RECORDS = -1
+EXECUTES = -2
+
 _devices: dict[int, Target] = {}
+_cpus: dict[str, Target] = {}
 _recorder: contextvars.ContextVar[Target | None] = contextvars.ContextVar("tilegym_rs_recorder", default=None)
 
 
-def target_of(tensor: torch.Tensor, op: str, name: str) -> Target:
+def target_of(tensor: torch.Tensor, op: str, name: str, *, executes: bool = True) -> Target:
     """Return the target of a launch on `tensor`.
 
+    A CPU tensor's launches are executed on the CPU if the machine has no GPU or TILEGYM_RS_CPU=execute, and
+    `executes`.
+
     Raises:
-        LaunchError: the tensor is not on a CUDA device and nothing records; the message names the tensor.
+        LaunchError: the tensor is not on a CUDA device, nothing records and nothing executes; the message names the
+            tensor.
     """
     index = tensor.get_device() if tensor.is_cuda else -1
     if index >= 0:
         return target_of_device(index)
     recorder = _recorder.get()
-    if recorder is None:
-        raise LaunchError(
-            f"{op}: {name} is on {tensor.device}; the Rust kernels run on CUDA tensors: move it with .cuda()", rc=-4
-        )
-    return recorder
+    if recorder is not None:
+        return recorder
+    if executes and tensor.is_cpu and _executes():
+        return executing_target()
+    hint = ", or set TILEGYM_RS_CPU=execute to have the kernel executed on the CPU, slowly" if executes else ""
+    raise LaunchError(
+        f"{op}: {name} is on {tensor.device}; the Rust kernels run on CUDA tensors: move it with .cuda(){hint}", rc=-4
+    )
+
+
+def _executes() -> bool:
+    choice = os.environ.get("TILEGYM_RS_CPU")
+    if choice in ("execute", "refuse"):
+        return choice == "execute"
+    if choice:
+        raise LaunchError(f"TILEGYM_RS_CPU={choice!r}: it is 'execute', 'refuse' or unset", rc=-6)
+    import torch
+
+    return not torch.cuda.is_available()
+
+
+def executing_target(arch: str | None = None) -> Target:
+    """Return the CPU, standing for `arch` (TILEGYM_RS_ARCH or sm_90): grids are those of that machine."""
+    arch = arch or os.environ.get("TILEGYM_RS_ARCH") or DEFAULT_ARCH
+    found = _cpus.get(arch)
+    return found or _cpus.setdefault(arch, Target(arch, SM_COUNTS.get(arch, SM_COUNTS[DEFAULT_ARCH]), EXECUTES))
 
 
 def target_of_device(index: int) -> Target:
@@ -84,7 +113,7 @@ def _device(index: int) -> Target:
 def recorder_target(arch: str | None = None, sm_count: int | None = None) -> Target:
     """Return a fresh recorder for `arch` (TILEGYM_RS_ARCH or sm_90), with that architecture's multiprocessor count."""
     arch = arch or os.environ.get("TILEGYM_RS_ARCH") or DEFAULT_ARCH
-    return Target(arch, sm_count or SM_COUNTS.get(arch, SM_COUNTS[DEFAULT_ARCH]), -1)
+    return Target(arch, sm_count or SM_COUNTS.get(arch, SM_COUNTS[DEFAULT_ARCH]), RECORDS)
 
 
 @contextlib.contextmanager

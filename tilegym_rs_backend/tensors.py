@@ -8,6 +8,7 @@ A plan depends on a tensor's shape, strides, dtype and the 16-byte class of its 
 from __future__ import annotations
 
 import functools
+import struct
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
@@ -37,6 +38,9 @@ DTYPE_CODES: dict[str, int] = {
     "bool": 12,
     "f8e8m0": 13,
 }
+
+SCALAR_FORMATS = {"i32": "i", "u32": "I", "i64": "q", "u64": "Q", "f32": "f", "f64": "d", "bool": "?"}
+"""Types of scalar parameters, and `struct`'s letters for them."""
 
 _TORCH_NAMES = {
     "float32": "f32",
@@ -138,6 +142,36 @@ def check_same_device(op: str, **tensors: torch.Tensor) -> None:
                 f"device: move one of them, for example {name}.to({str(first.device)!r})",
                 rc=-6,
             )
+
+
+def descriptor(ffi: Any, meta: TensorMeta) -> Any:
+    """Return the C descriptor of a tensor for the library; its address stands for the 16-byte class alone."""
+    desc = ffi.new("TensorDesc*")
+    desc.ptr = 256 if meta.aligned else 256 + meta.dtype.itemsize  # only the 16-byte class of the address counts
+    desc.ndim = len(meta.shape)
+    for axis, (extent, stride) in enumerate(zip(meta.shape, meta.strides, strict=True)):
+        desc.shape[axis] = extent
+        desc.strides[axis] = stride
+    desc.dtype = torch_dtype_codes()[meta.dtype]
+    return desc
+
+
+def scalar_bits(kernel: str, param: dict[str, Any], value: Any) -> int:
+    """Return a scalar argument as a 64-bit pattern; raises LaunchError if it is none of the parameter's type."""
+    form = SCALAR_FORMATS[param["type"]]
+    try:
+        packed = struct.pack(f"<{form}", value)
+    except (struct.error, TypeError, OverflowError) as error:
+        raise LaunchError(f"{kernel}: {param['name']} = {value!r} is no {param['type']}: {error}", rc=-6) from error
+    return int.from_bytes(packed.ljust(8, b"\0"), "little")
+
+
+def scalar_value(type: str, bits: int) -> int | float | bool:
+    """Return the scalar of a 64-bit pattern; unsigned integers as the signed ones with their bits."""
+    form = SCALAR_FORMATS[type]
+    signed = form.lower() if form in "IQ" else form
+    value: int | float | bool = struct.unpack_from(f"<{signed}", bits.to_bytes(8, "little"))[0]
+    return value
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:

@@ -162,7 +162,8 @@ def test_what_no_kernel_takes_is_refused_by_name(driver, library, cuda_like, mak
     assert driver.count == start
 
 
-def test_cpu_tensors_are_refused_by_name(library):
+def test_cpu_tensors_are_refused_by_name(library, monkeypatch):
+    monkeypatch.setenv("TILEGYM_RS_CPU", "refuse")
     with pytest.raises(LaunchError, match="x is on cpu"):
         softmax(torch.randn(4, 4))
 

@@ -71,7 +71,7 @@ def elementwise(opcode: str, *inputs: tuple[str, torch.Tensor], to: str, **attri
     """One operation on whole tensors of n elements (a power of two), each (element type, tensor)."""
     n = len(inputs[0][1])
     b = Kernel(*(pointer(element) for element, _ in inputs), pointer(to))
-    values = [load(b, base, element, n) for base, (element, _) in zip(b.params, inputs)]
+    values = [load(b, base, element, n) for base, (element, _) in zip(b.params, inputs, strict=False)]
     store(b, b.params[-1], b(opcode, *values, to=tile(to, n), **attributes), to, n)
     out = torch.zeros(n, dtype=TORCH[to])
     run(b, *(tensor for _, tensor in inputs), out)

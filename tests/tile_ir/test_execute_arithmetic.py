@@ -75,7 +75,7 @@ def test_directed_rounding_is_exact(opcode, element, mode):
     a, b = floats(element, 4), floats(element, 5)
     got = elementwise(opcode, (element, a), (element, b), to=element, rounding_mode=mode)
     numpy_type = np.float16 if element == "f16" else np.float32
-    for x, y, z in zip(a.tolist(), b.tolist(), got.tolist()):
+    for x, y, z in zip(a.tolist(), b.tolist(), got.tolist(), strict=False):
         if not all(map(math.isfinite, (x, y, z))) or (opcode == "divf" and y == 0):
             continue
         exact = {
@@ -98,7 +98,7 @@ def test_directed_rounding_is_exact(opcode, element, mode):
 def test_fma_rounds_once(element):
     a, b, c = (floats(element, seed)[:32] for seed in (6, 7, 8))
     got = elementwise("fma", (element, a), (element, b), (element, c), to=element)
-    for x, y, z, value in zip(a.tolist(), b.tolist(), c.tolist(), got.tolist()):
+    for x, y, z, value in zip(a.tolist(), b.tolist(), c.tolist(), got.tolist(), strict=False):
         if not all(map(math.isfinite, (x, y, z, value))):
             continue
         exact = Fraction(x) * Fraction(y) + Fraction(z)
@@ -159,7 +159,7 @@ def test_division(element, rounding, signedness):
     got = elementwise("divi", (element, a), (element, b), to=element, rounding=rounding, signedness=signedness)
     rest = elementwise("remi", (element, a), (element, b), to=element, signedness=signedness)
     bits = a.element_size() * 8
-    for x, y, q, r in zip(a.tolist(), b.tolist(), got.tolist(), rest.tolist()):
+    for x, y, q, r in zip(a.tolist(), b.tolist(), got.tolist(), rest.tolist(), strict=False):
         if signedness == "unsigned":
             x, y = x % 2**bits, y % 2**bits
         exact = Fraction(x, y)
@@ -175,9 +175,9 @@ def test_unsigned_operations(element):
     x, y = [v % 2**bits for v in a.tolist()], [v % 2**bits for v in b.tolist()]
     pair = ((element, a), (element, b))
     less = elementwise("cmpi", *pair, to="i1", comparison_predicate="less_than", signedness="unsigned")
-    assert less.tolist() == [p < q for p, q in zip(x, y)]
+    assert less.tolist() == [p < q for p, q in zip(x, y, strict=False)]
     high = elementwise("mulhii", *pair, to=element)
-    assert [v % 2**bits for v in high.tolist()] == [p * q >> bits for p, q in zip(x, y)]
+    assert [v % 2**bits for v in high.tolist()] == [p * q >> bits for p, q in zip(x, y, strict=False)]
     top = elementwise("maxi", *pair, to=element, signedness="unsigned")
     assert [v % 2**bits for v in top.tolist()] == list(map(max, x, y))
     count = torch.full_like(a, 3)

@@ -227,7 +227,7 @@ def test_mmai(signs):
     )
     store(b, b.params[2], b("reshape", total, to=tile("i32", 64)), "i32", 64)
     run(b, a, b_, out)
-    wide = [v.long() if sign == "signed" else v.long() % 256 for v, sign in zip((a, b_), signs)]
+    wide = [v.long() if sign == "signed" else v.long() % 256 for v, sign in zip((a, b_), signs, strict=False)]
     assert torch.equal(out.long(), wide[0] @ wide[1] + 1)
 
 

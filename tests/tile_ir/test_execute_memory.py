@@ -68,7 +68,7 @@ def test_padding(padding, element):
     expected = torch.full((8, 8), PADDINGS[padding])
     expected[:5, :7] = src.float()
     got = dst.reshape(8, 8).float()
-    if padding == "nan" or not (element == "f8E5M2"):
+    if padding == "nan" or element != "f8E5M2":
         assert torch.equal(torch.isnan(got), torch.isnan(expected))
         assert torch.equal(torch.signbit(got.nan_to_num()), torch.signbit(expected.nan_to_num()))
         assert torch.equal(got.nan_to_num(), expected.nan_to_num())
@@ -84,18 +84,18 @@ def test_permutations_and_strides(dim_map, layout):
         src = torch.randn(12, 5, 27)[::2, :, ::3]
     seen = src.permute(dim_map)
     shape = (4, 2, 8)
-    grid = [-(-extent // size) for extent, size in zip(seen.shape, shape)]
+    grid = [-(-extent // size) for extent, size in zip(seen.shape, shape, strict=False)]
     dst = torch.empty(math.prod(grid), *shape)
     copy_tiles(
         src, dst, shape, "make_partition_view", lambda v: PartitionViewType(shape, v, dim_map, "zero"), grid=grid
     )
-    expected = torch.zeros([count * size for count, size in zip(grid, shape)])
+    expected = torch.zeros([count * size for count, size in zip(grid, shape, strict=False)])
     expected[tuple(slice(extent) for extent in seen.shape)] = seen
     number = 0
     for z in range(grid[2]):
         for y in range(grid[1]):
             for x in range(grid[0]):
-                place = tuple(slice(i * size, (i + 1) * size) for i, size in zip((x, y, z), shape))
+                place = tuple(slice(i * size, (i + 1) * size) for i, size in zip((x, y, z), shape, strict=False))
                 assert torch.equal(dst[number], expected[place])
                 number += 1
 

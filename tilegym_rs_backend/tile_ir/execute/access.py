@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from typing import Protocol
 
 import numpy as np
@@ -53,7 +54,9 @@ class Box:
         """Return a view of the elements."""
         size = array.itemsize
         strides = tuple([stride * size for stride in self.strides])
-        return np.ndarray(self.shape, array.dtype, array.view(np.uint8), self.start * size, strides)
+        raw: Any = array.view(np.uint8)
+        elements: Array = np.ndarray(self.shape, array.dtype, raw, self.start * size, strides)
+        return elements
 
     def set(self, array: Array, values: Array | int | bool) -> None:
         """Store into the elements."""

@@ -91,6 +91,18 @@ class Allocation:
             self.shadow = Shadow(self._granules())
         return self.shadow
 
+    def set_written(self, written: Array) -> None:
+        """Say which bytes of [base, end) were filled before."""
+        padded = np.ones(self._granules() * self.granule, np.bool_)
+        padded[self.base - self.origin : self.end - self.origin] = written
+        self.written = np.asarray(padded.reshape(-1, self.granule).all(axis=1))
+
+    def get_written(self) -> Array:
+        """Return which bytes of [base, end) are filled."""
+        if self.written is None:
+            return np.ones(self.size, np.bool_)
+        return np.repeat(self.written, self.granule)[self.base - self.origin : self.end - self.origin]
+
     def _granules(self) -> int:
         return -(-(self.end - self.origin) // self.granule)
 
@@ -101,6 +113,11 @@ class Memory:
     def __init__(self) -> None:
         self._bases: list[int] = []
         self._allocations: list[Allocation] = []
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """The allocations, by address."""
+        return tuple(self._allocations)
 
     def add_tensor(self, tensor: torch.Tensor, name: str = "", *, written: bool = True) -> None:
         """Register the elements of a CPU tensor, from the first to the last.

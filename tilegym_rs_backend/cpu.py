@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Launches on CPU tensors: the same specialization and bytecode as on a GPU, executed by `tile_ir.execute`.
+
+Slow, and checked: an access outside of a tensor, a race between tile blocks or a false assumption is an ExecutionError
+that names the operation, the block and the source line.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from typing import Any
+
+from . import fresh
+from .tensors import scalar_value
+from .tile_ir.execute import Memory
+from .tile_ir.execute import Program
+from .tile_ir.execute import Statistics
+from .tile_ir.execute import compile_function
+from .tile_ir.reader import read_module
+
+if TYPE_CHECKING:
+    from .library import Library
+    from .target import Recorded
+    from .target import Target
+    from .tensors import TensorMeta
+
+
+class ExecutingBound:
+    """A launch with everything fixed but the addresses, executed on the CPU; immutable.
+
+    Attributes:
+        token: the specialization's number.
+    """
+
+    __slots__ = ("_grid", "_program", "_sources", "token")
+
+    def __init__(self, program: Program, launch: Recorded, sources: list[tuple[str, Any]]) -> None:
+        self._program = program
+        self._grid = launch.grid
+        self._sources = sources
+        self.token = launch.token
+
+    def __call__(self, *pointers: int) -> None:
+        """Execute the launch; `pointers` are addresses of CPU memory in the order of the kernel's tensors."""
+        self.execute(*pointers)
+
+    def execute(self, *pointers: int) -> Statistics:
+        """Execute the launch and return what it did."""
+        addresses = iter(pointers)
+        memory, parameters = Memory(), []
+        for name, source in self._sources:
+            if not isinstance(source, _TensorSource):
+                parameters.append(source)
+                continue
+            address = next(addresses)
+            parameters.append(address)
+            if source.described:
+                parameters += [*source.meta.shape, *source.meta.strides]
+            memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
+        with fresh.known_to(memory):
+            return self._program.run(self._grid, parameters, memory)
+
+
+class _TensorSource:
+    """A tensor parameter: its metadata, and whether its extents and strides are launch parameters too."""
+
+    __slots__ = ("bytes", "described", "meta")
+
+    def __init__(self, meta: TensorMeta, described: bool) -> None:
+        self.meta = meta
+        self.described = described
+        reach = sum((extent - 1) * stride for extent, stride in zip(meta.shape, meta.strides, strict=True))
+        self.bytes = 0 if 0 in meta.shape else (reach + 1) * meta.dtype.itemsize
+
+
+def executing_bound(
+    library: Library, target: Target, launch: Recorded, metas: list[TensorMeta], scalars: list[int]
+) -> Callable[..., None]:
+    """Return what `bind` returns for CPU tensors.
+
+    Args:
+        library: the library the kernel is in.
+        target: its architecture is the one whose bytecode is executed.
+        launch: kernel, specialization and grid.
+        metas: the tensors, in the kernel's order.
+        scalars: the scalars, in the kernel's order, as 64-bit patterns.
+
+    Raises:
+        CompileError: the front end refused the specialization.
+        ExecutionError: the kernel has something that a CPU cannot execute.
+    """
+    tensors, values = iter(metas), iter(scalars)
+    sources: list[tuple[str, Any]] = []
+    for param in library.kernel(launch.kernel)["params"]:
+        if param["kind"] == "scalar":
+            sources.append((param["name"], scalar_value(param["type"], next(values))))
+        else:
+            sources.append((param["name"], _TensorSource(next(tensors), param["kind"] == "tensor")))
+    return ExecutingBound(_program(library, launch.token, target.arch), launch, sources)
+
+
+@functools.lru_cache(maxsize=256)
+def _program(library: Library, token: int, arch: str) -> Program:
+    from .artifacts import emit
+
+    return compile_function(read_module(emit(library, token, arch)))
