@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-WATCHED = ("tilegym.backend.selector", "tilegym.backend.dispatcher", "torch._dynamo.config")
+WATCHED = ("tilegym.backend.selector", "tilegym.backend.dispatcher", "torch._dynamo.trace_rules")
 
 
 class _Loader:

@@ -23,7 +23,7 @@ from typing import Any
 BACKEND = "cutile_rs"
 _SELECTOR = "tilegym.backend.selector"
 _DISPATCHER = "tilegym.backend.dispatcher"
-_DYNAMO_CONFIG = "torch._dynamo.config"
+_DYNAMO_RULES = "torch._dynamo.trace_rules"
 _CHOICE = "CUTILE_TUTORIALS_BACKEND"
 
 
@@ -47,10 +47,8 @@ def after_loading(name: str, module: ModuleType) -> None:
         _join_selector(module)
     elif name == _DISPATCHER:
         _join_dispatcher(module)
-        if _DYNAMO_CONFIG in sys.modules:
-            _let_dynamo_ignore_logging()
-    elif name == _DYNAMO_CONFIG and _loaded(_DISPATCHER) is not None:
-        _let_dynamo_ignore_logging()
+    elif name == _DYNAMO_RULES:
+        _keep_dynamo_out(module)
 
 
 def register() -> None:
@@ -67,8 +65,9 @@ def register() -> None:
     if dispatcher is not None and not hasattr(dispatcher.dispatch, "_tilegym_rs"):
         _join_dispatcher(dispatcher)
         _rebind_dispatch(dispatcher)
-    if _DYNAMO_CONFIG in sys.modules and dispatcher is not None:
-        _let_dynamo_ignore_logging()
+    rules = _loaded(_DYNAMO_RULES)
+    if rules is not None:
+        _keep_dynamo_out(rules)
 
 
 def _loaded(name: str) -> ModuleType | None:
@@ -151,12 +150,13 @@ def _register(dispatcher: ModuleType, op: str) -> None:
     dispatcher.register_impl(op, backend=BACKEND)(first_call)
 
 
-def _let_dynamo_ignore_logging() -> None:
-    """TileGym's dispatcher logs on every call, which stops torch.compile at each op unless told otherwise."""
-    dispatcher, config = sys.modules[_DISPATCHER], sys.modules[_DYNAMO_CONFIG]
-    methods = {dispatcher.logger.debug, dispatcher.logger.warning}
-    with contextlib.suppress(AttributeError):
-        config.ignore_logger_methods = set(config.ignore_logger_methods) | methods  # type: ignore[attr-defined]
+def _keep_dynamo_out(rules: ModuleType) -> None:
+    """Let torch.compile run our functions as they are: their launches go through cffi, which it cannot trace.
+
+    TileGym's dispatcher logs on every call, at which torch.compile breaks the graph anyway. Telling Dynamo to ignore
+    the logger's methods (`ignore_logger_methods`) was tried: torch 2.11 then fails to copy and store its configuration.
+    """
+    rules.add(__package__)
 
 
 __all__ = ["BACKEND", "after_loading", "implementation", "native_ops", "register", "while_loading"]

@@ -115,7 +115,7 @@ def _theirs(
     call = suite.inputs(case, device, case.seed(seed))
     try:
         with torch.no_grad():
-            got = _first(peer.call(suite, call))
+            got = _first(peer.call(suite, call, tuned=False))
     except Exception as error:  # whatever the peer raises is a fact to report
         return None, None, f"{type(error).__name__}: {error}".splitlines()[0]
     compared = _compare(suite, case, got, reference)

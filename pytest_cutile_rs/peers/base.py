@@ -62,8 +62,11 @@ class Peer(Protocol):
             PeerError: the peer's worker failed.
         """
 
-    def call(self, suite: OpSuite, call: Call) -> Any:
-        """Run the call on the GPU its tensors are on, and return what the op returns."""
+    def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
+        """Run the call on the GPU its tensors are on, and return what the op returns.
+
+        With ``tuned=False`` the peer may take any configuration at once: for numbers, not for times.
+        """
 
     def facts(self) -> dict[str, Any]:
         """Versions and tools used so far, for the run's record."""

@@ -84,10 +84,10 @@ class CutilePython:
             return PeerRefused(f"cuTile Python refused {what}: {reply.message}")
         raise PeerError(f"cuTile Python's launches of {what} could not be captured: {reply.message}\n{reply.trace}")
 
-    def call(self, suite: OpSuite, call: Call) -> Any:
+    def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         """See ``Peer``. The first call makes cuTile Python assemble with our tileiras, for the rest of the process."""
         self.share_tileiras()
-        with _backend("cutile"):
+        with _backend("cutile"), contextlib.nullcontext() if tuned else _untuned():
             return suite.call(call, backend="cutile")
 
     def share_tileiras(self) -> SharedTileiras:
@@ -123,6 +123,12 @@ class CutilePython:
             if self._shared is not None:
                 self._shared.undo()
                 self._shared = None
+
+
+def _untuned() -> contextlib.AbstractContextManager[None]:
+    from tilegym_rs_backend.port.untuned import untuned
+
+    return untuned()
 
 
 @contextlib.contextmanager

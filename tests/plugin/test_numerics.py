@@ -30,7 +30,7 @@ class Sides:
         self.theirs = theirs
         self.case = None
 
-    def call(self, suite, call):
+    def call(self, suite, call, tuned=True):
         return self.run(suite, self.case, call)
 
     def available(self):

@@ -40,7 +40,7 @@ __all__ = ["CapturedLaunch", "bytecode", "capture", "check_cuda_tile", "import_t
 TESTED_CUDA_TILE = ("1.7.0",)
 Tuning = int | str | Callable[[Sequence[Any]], int]
 
-_PATCHES = Patches()
+patches = Patches()
 _CACHES_LOCK = threading.RLock()
 
 
@@ -176,7 +176,7 @@ def capture(
     answers["launch"] = recorder.launch
     answers["exhaustive_search"] = recorder.search
     answers["compiler_timeout"] = lambda *_, **__: contextlib.nullcontext()
-    with _PATCHES.active(answers, _targets), _caches_aside(), _cuda_redirected(device):
+    with patches.active(answers, _targets), tuning_caches_aside(), _cuda_redirected(device):
         fn()
     return recorder.launches
 
@@ -201,8 +201,13 @@ def _targets() -> Iterator[tuple[Any, str, str]]:
                 yield module, name, name
 
 
+def tuner_targets() -> Iterator[tuple[Any, str, str]]:
+    """Each module's own name for the tuner."""
+    return (target for target in _targets() if target[2] == "exhaustive_search")
+
+
 @contextlib.contextmanager
-def _caches_aside() -> Iterator[None]:
+def tuning_caches_aside() -> Iterator[None]:
     """Empty what TileGym remembers of tuning and of the machine, and put it back afterwards."""
     with _CACHES_LOCK:
         kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
