@@ -212,7 +212,7 @@ def _float(bits: int, kind: str) -> str:
     width = {"f64": 64, "f32": 32, "tf32": 32}.get(kind, 16 if kind.endswith("16") else 8)
     if kind in _FLOATS:
         (number,) = struct.unpack(_FLOATS[kind], bits.to_bytes(width // 8, "little"))
-        if number - number == 0 and (number == 0 or abs(number) == 1):
+        if number in (-1, 0, 1):
             return f"{number:.6e}"
     elif bits == 0:
         return "0.000000e+00"
@@ -230,8 +230,7 @@ def _constant(op: Op, rest: str) -> None:
     _same("element type", kind, str(tile.element))
     width = max(1, tile.element.bits // 8) if hasattr(tile.element, "bits") else 8
     chunks = [raw[i : i + width] for i in range(0, len(raw), width)]
-    if len(written) == 1 and len(set(chunks)) == 1:
-        chunks = chunks[:1]
+    chunks = chunks[:1] if len(written) == len(set(chunks)) == 1 else chunks
     _same("number of elements", len(written), len(chunks))
     for text, chunk in zip(written, chunks, strict=True):
         _same("constant", _bits(text, kind), int.from_bytes(chunk, "little") & (1 if kind == "i1" else -1))
