@@ -15,6 +15,7 @@ from typing import Any
 from . import fresh
 from .tensors import scalar_value
 from .tile_ir.execute import Memory
+from .tile_ir.execute import Options
 from .tile_ir.execute import Program
 from .tile_ir.execute import Statistics
 from .tile_ir.execute import compile_function
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from .target import Recorded
     from .target import Target
     from .tensors import TensorMeta
+
+# Our kernels name the padding they need; one that forgets to shall show.
+_OPTIONS = Options(undetermined="poison")
 
 
 class ExecutingBound:
@@ -60,7 +64,7 @@ class ExecutingBound:
                 parameters += [*source.meta.shape, *source.meta.strides]
             memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
         with fresh.known_to(memory):
-            return self._program.run(self._grid, parameters, memory)
+            return self._program.run(self._grid, parameters, memory, _OPTIONS)
 
 
 class _TensorSource:

@@ -195,6 +195,12 @@ def test_false_assumption_of_equal_elements():
     run(b)
 
 
+def test_claims_about_literals_are_the_front_ends_own():
+    b = Kernel()
+    b("assume", b.constant(1), predicate=DivBy(4), to=I32)
+    run(b)
+
+
 def test_misaligned_tensor_breaks_the_promise_of_its_pointer():
     b = Kernel(pointer("f32"))
     b("assume", b.params[0], predicate=DivBy(16), to=pointer("f32"))

@@ -74,6 +74,19 @@ def test_padding(padding, element):
         assert torch.equal(got.nan_to_num(), expected.nan_to_num())
 
 
+@pytest.mark.parametrize(("undetermined", "expected"), [("zero", 0.0), ("poison", math.nan)])
+def test_undetermined_padding_is_chosen_by_the_caller(undetermined, expected):
+    out = torch.zeros(8)
+    b = Kernel(pointer("f32"), pointer("f32"))
+    src = torch.ones(5)
+    view, kind = whole(b, b.params[0], src)
+    part = b("make_partition_view", view, to=PartitionViewType((8,), kind, (0,), None))
+    value, _ = b("load_view_tko", part, index=[b.constant(0)], to=[tile("f32", 8), TOKEN])
+    b("store_ptr_tko", lanes(b, b.params[1], "f32", 8), value, to=TOKEN)
+    run(b, src, out, undetermined=undetermined)
+    torch.testing.assert_close(out, torch.tensor([1.0] * 5 + [expected] * 3), equal_nan=True)
+
+
 @pytest.mark.parametrize("dim_map", [(0, 1, 2), (2, 0, 1), (1, 2, 0), (2, 1, 0)])
 @pytest.mark.parametrize("layout", ["contiguous", "transposed", "sliced"])
 def test_permutations_and_strides(dim_map, layout):

@@ -26,6 +26,13 @@ from tilegym_rs_backend.tile_ir.types import StridedViewType
 PADDING = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
 
 
+def poison(element: ScalarType) -> float:
+    """Return a value of the type that shows if anything uses it."""
+    if element.is_float:
+        return float("nan")
+    return {1: 1, 4: -6}.get(element.bits, -(1 << (element.bits - 1)) + 0x5A)
+
+
 class Piece(NamedTuple):
     """Part of an access: which rows (blocks) and which part of their tile lie in `box` of `allocation`."""
 
@@ -70,13 +77,11 @@ class Tiling:
         """Bytes of an element."""
         return item_size(self.element)
 
-    def fill(self) -> float:
-        """Return what loads outside of the tensor give; undetermined is a value that shows if it is used."""
+    def fill(self, undetermined: str) -> float:
+        """Return what loads outside of the tensor give; `undetermined` where the view does not say."""
         if self.padding is not None:
             return PADDING[self.padding]
-        if self.element.is_float:
-            return float("nan")
-        return {1: 1, 4: -6}.get(self.element.bits, -(1 << (self.element.bits - 1)) + 0x5A)
+        return poison(self.element) if undetermined == "poison" else 0.0
 
     def pieces(self, frame: Frame, view: View, index: list[Array], site: Site, every: bool) -> Iterator[Piece]:
         """Yield the pieces of a tile access; with `every` each block has its own even where all have the same.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from typing import Union
 
 from tilegym_rs_backend.tile_ir.execute.compile import compile_function
 from tilegym_rs_backend.tile_ir.execute.memory import Memory
@@ -17,6 +18,8 @@ from tilegym_rs_backend.tile_ir.reader import read_module
 if TYPE_CHECKING:
     import torch
 
+Argument = Union["torch.Tensor", "Table", int, float, bool]
+
 
 @functools.lru_cache(maxsize=256)
 def program_of(bytecode: bytes, entry: str | None = None) -> Program:
@@ -24,21 +27,33 @@ def program_of(bytecode: bytes, entry: str | None = None) -> Program:
     return compile_function(read_module(bytecode), entry)
 
 
-def flatten(arguments: Sequence[torch.Tensor | int | float | bool]) -> list[int | float | bool]:
+def flatten(arguments: Sequence[Argument]) -> list[int | float | bool]:
     """Return launch parameters: per tensor its address, extents and strides (elements); scalars as they are."""
     flat: list[int | float | bool] = []
     for each in arguments:
         if isinstance(each, int | float | bool):
             flat.append(each)
+        elif isinstance(each, Table):
+            flat += [each.words.data_ptr(), len(each.items)]
         else:
             flat += [each.data_ptr(), *each.shape, *each.stride()]
     return flat
 
 
+class Table:
+    """A list of tensors as cuTile Python's kernels take it: a row of 64-bit words (address, extents, strides) each."""
+
+    def __init__(self, items: Sequence[torch.Tensor]) -> None:
+        import torch
+
+        self.items = list(items)
+        self.words = torch.tensor([[each.data_ptr(), *each.shape, *each.stride()] for each in items], dtype=torch.int64)
+
+
 def run_launch(
     bytecode: bytes,
     grid: Sequence[int],
-    arguments: Sequence[torch.Tensor | int | float | bool],
+    arguments: Sequence[Argument | list[torch.Tensor]],
     *,
     unwritten: Sequence[torch.Tensor] = (),
     entry: str | None = None,
@@ -49,7 +64,8 @@ def run_launch(
     Args:
         bytecode: Tile IR of either front end.
         grid: tile blocks per axis.
-        arguments: the kernel's, in order: a tensor stands for its address, extents and strides.
+        arguments: the kernel's, in order: a tensor stands for its address, extents and strides; a list of tensors for
+            a table of those and its length.
         unwritten: those of the tensors that nobody filled yet; reading them before they are stored is an error.
         entry: which kernel, where the file has several.
         options: how to run.
@@ -59,8 +75,12 @@ def run_launch(
         TileIrError: malformed bytecode.
     """
     memory = Memory()
-    for position, each in enumerate(arguments):
-        if not isinstance(each, int | float | bool):
-            fresh = any(each is other for other in unwritten)
-            memory.add_tensor(each, f"argument {position}", written=not fresh)
-    return program_of(bytecode, entry).run(grid, flatten(arguments), memory, options)
+    plain: list[Argument] = [Table(each) if isinstance(each, list) else each for each in arguments]
+    for position, each in enumerate(plain):
+        if isinstance(each, int | float | bool):
+            continue
+        tensors = [each.words, *each.items] if isinstance(each, Table) else [each]
+        for tensor in tensors:
+            fresh = any(tensor is other for other in unwritten)
+            memory.add_tensor(tensor, f"argument {position}", written=not fresh)
+    return program_of(bytecode, entry).run(grid, flatten(plain), memory, options)

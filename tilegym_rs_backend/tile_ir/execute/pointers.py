@@ -10,6 +10,7 @@ import numpy as np
 from tilegym_rs_backend.tile_ir.execute import checks
 from tilegym_rs_backend.tile_ir.execute.boxes import lanes
 from tilegym_rs_backend.tile_ir.execute.boxes import locate
+from tilegym_rs_backend.tile_ir.execute.boxes import poison
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
 from tilegym_rs_backend.tile_ir.execute.dtypes import decoder
@@ -59,7 +60,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
     target, token_target = compiler.results(op)
     dtype, decode, in_flight, size = memory_dtype(element), decoder(element), carrier(element), item_size(element)
     acquires = text(op, "memory_ordering_semantics") in ("acquire", "acq_rel")
-    hint = np.array([np.nan if element.is_float else 1], in_flight)
+    unknown = {"zero": np.zeros(1, in_flight), "poison": np.array([poison(element)], in_flight)}
 
     def step(frame: Frame) -> None:
         run, values = frame.run, frame.values
@@ -69,8 +70,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
             run.synchronized[frame.blocks] = True
         values[token_target] = token
         address, mask = values[source], None if mask_slot is None else values[mask_slot]
-        # Without a padding value a masked lane is undetermined: give one that shows if it is used.
-        padding = hint if padding_slot is None else values[padding_slot]
+        padding = unknown[run.options.undetermined] if padding_slot is None else values[padding_slot]
         if mask is not None:
             n = max(len(address), len(mask), len(padding))
             address, mask = same_blocks(address, n), same_blocks(mask, n)

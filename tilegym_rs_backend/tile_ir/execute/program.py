@@ -39,12 +39,15 @@ class Options:
     Attributes:
         checks: look for races, unordered and uninitialized accesses and false assumptions (accesses outside of
             memory and failed assertions always stop a run).
+        undetermined: what loads give outside of a tensor where the kernel names no padding, and in masked lanes:
+            ``"zero"`` as GPUs do, or ``"poison"``: NaN, or an odd number, which shows if the kernel uses it.
         batch: tile blocks that run together; 0: as many as fit the cache.
         printer: where a kernel's print operations go.
         iterations: a `loop` that turns more often is called endless.
     """
 
     checks: bool = True
+    undetermined: str = "zero"
     batch: int = 0
     printer: Callable[[str], None] = print
     iterations: int = 1 << 20

@@ -105,13 +105,14 @@ def _load(op: Op, compiler: Compiler) -> Step:
     token_slot = compiler.use_optional(op, "token")
     target, token_target = compiler.results(op)
     dtype, decode, in_flight = memory_dtype(tiling.element), decoder(tiling.element), carrier(tiling.element)
-    fill, size, acquires = tiling.fill(), tiling.size, text(op, "memory_ordering_semantics") in ("acquire", "acq_rel")
+    size, acquires = tiling.size, text(op, "memory_ordering_semantics") in ("acquire", "acq_rel")
 
     def step(frame: Frame) -> None:
         run, values = frame.run, frame.values
         view, index = values[view_slot], [values[slot] for slot in index_slots]
         token = 0 if token_slot is None else values[token_slot]
         run.statistics.loads += 1
+        fill = tiling.fill(run.options.undetermined)
         if acquires:
             run.synchronized[frame.blocks] = True
         if tiling.sparse is not None:
