@@ -176,3 +176,16 @@ def test_forward_only_ops_fail_in_backward_not_before(driver, library, cuda_like
         y.sum().backward()
     with torch.no_grad():
         assert not softmax(x).requires_grad
+
+
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_matmul_gradients_on_the_cpu(library, trans_a, trans_b):
+    a = torch.randn((7, 5) if trans_a else (5, 7)).requires_grad_()
+    b = torch.randn((3, 7) if trans_b else (7, 3)).requires_grad_()
+    grad = torch.randn(5, 3)
+    matmul(a, b, trans_a, trans_b).backward(grad)
+    wanted = torch.autograd.grad((a.t() if trans_a else a) @ (b.t() if trans_b else b), (a, b), grad)
+    for got, want in zip((a.grad, b.grad), wanted, strict=True):
+        assert got.shape == want.shape
+        torch.testing.assert_close(got, want, atol=1e-2, rtol=1e-2)  # tf32

@@ -141,6 +141,18 @@ def test_silu_and_mul_backward(ops, dtype, shape):
     torch.testing.assert_close(x.grad.double(), exact.grad, atol=tolerance, rtol=tolerance)
 
 
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
+def test_matmul_backward(ops, trans_a, trans_b):
+    m, n, k = 192, 130, 257
+    a = torch.randn((k, m) if trans_a else (m, k), device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    b = torch.randn((n, k) if trans_b else (k, n), device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    grad = torch.randn(m, n, device="cuda", dtype=torch.bfloat16)
+    ops.matmul(a, b, trans_a=trans_a, trans_b=trans_b).backward(grad)
+    wanted = torch.autograd.grad((a.t() if trans_a else a) @ (b.t() if trans_b else b), (a, b), grad)
+    torch.testing.assert_close((a.grad, b.grad), wanted, atol=2e-2, rtol=1e-2)
+
+
 def test_torch_compile_breaks_the_graph_and_is_right(ops):
     x = torch.randn(64, 1024, device="cuda", dtype=torch.float16)
     compiled = torch.compile(lambda t: ops.softmax(t) * 2)

@@ -97,7 +97,7 @@ class _ForwardOnly(torch.autograd.Function):
 def forward_only(op: str, run: Callable[[], torch.Tensor], *tensors: torch.Tensor) -> torch.Tensor:
     """Run a forward-only op; if a gradient is asked for, hang a node on the result whose backward raises."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        result: torch.Tensor = _ForwardOnly.apply(op, run, *tensors)
+        result: torch.Tensor = _ForwardOnly.apply(op, run, *tensors)  # type: ignore[no-untyped-call]
         return result
     return run()
 

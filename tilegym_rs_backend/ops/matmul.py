@@ -28,7 +28,6 @@ from ..tensors import check_same_device
 from ._common import ceil_div
 from ._common import check_dtype
 from ._common import contiguous_meta
-from ._common import forward_only
 from ._common import inspect
 
 OP = "matmul"
@@ -79,15 +78,41 @@ def matmul(
         kwargs: further TileGym options (``kernel_configs``), accepted and ignored likewise.
 
     Returns:
-        (M, N), contiguous, a's dtype.
+        (M, N), contiguous, a's dtype; differentiable, with the same kernels.
 
     Raises:
         ValueError: ranks or inner extents that do not fit.
         LaunchError: another dtype, mixed dtypes or devices, extents or strides beyond 32 bits.
     """
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return forward_only(OP, lambda: _forward(a.detach(), b.detach(), bool(trans_a), bool(trans_b)), a, b)
+        result: torch.Tensor = _Matmul.apply(a, b, bool(trans_a), bool(trans_b))  # type: ignore[no-untyped-call]
+        return result
     return _forward(a, b, bool(trans_a), bool(trans_b))
+
+
+class _Matmul(torch.autograd.Function):
+    """Products again: with c = op(a) @ op(b), the gradients are g @ op(b)^T and op(a)^T @ g, stored as a and b are.
+
+    TileGym's cuTile matmul has no backward: its result does not ask for a gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor, trans_a: bool, trans_b: bool) -> torch.Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.flags = (trans_a, trans_b)
+        return _forward(a, b, trans_a, trans_b)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None]:
+        a, b = ctx.saved_tensors
+        trans_a, trans_b = ctx.flags
+        (g,) = grads
+        grad_a = grad_b = None
+        if ctx.needs_input_grad[0]:
+            grad_a = _forward(b, g, trans_b, True) if trans_a else _forward(g, b, False, not trans_b)
+        if ctx.needs_input_grad[1]:
+            grad_b = _forward(g, a, True, trans_a) if trans_b else _forward(a, g, not trans_a, False)
+        return grad_a, grad_b, None, None
 
 
 def _forward(a: torch.Tensor, b: torch.Tensor, trans_a: bool, trans_b: bool) -> torch.Tensor:

@@ -68,7 +68,7 @@ def silu_and_mul(input: torch.Tensor, out: torch.Tensor | None = None) -> torch.
     if input.requires_grad and torch.is_grad_enabled():
         if out is not None:
             raise ValueError(f"{OP}: out= does not go with a gradient; call it under torch.no_grad()")
-        result: torch.Tensor = _SiluAndMul.apply(input)
+        result: torch.Tensor = _SiluAndMul.apply(input)  # type: ignore[no-untyped-call]
         return result
     return _forward(input, out)
 
@@ -94,7 +94,8 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     target = target_of(rows, OP, "input")
     if out is None:
         result = x.new_empty(shape)
-        flat_shape, flat_strides = (rows.shape[0], hidden), (hidden, 1)
+        flat_shape: tuple[int, ...] = (rows.shape[0], hidden)
+        flat_strides: tuple[int, ...] = (hidden, 1)
         back = None
     else:
         inspect(out, "out", OP)
@@ -111,8 +112,8 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
         rows.stride(),
         x.dtype,
         not pointer & 15,
-        tuple(flat_shape),
-        tuple(flat_strides),
+        flat_shape,
+        flat_strides,
         not out_pointer & 15,
     )
     if run is not None:
@@ -160,8 +161,8 @@ def _plan(
     strides: tuple[int, int],
     dtype: torch.dtype,
     aligned: bool,
-    out_shape: tuple[int, int],
-    out_strides: tuple[int, int],
+    out_shape: tuple[int, ...],
+    out_strides: tuple[int, ...],
     out_aligned: bool,
 ) -> Callable[..., None] | None:
     halves = _halves(shape, strides, dtype, aligned)
