@@ -15,9 +15,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilegym_rs_backend.tile_ir.execute.by_torch import from_half
+from tilegym_rs_backend.tile_ir.execute.by_torch import to_half
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
-from tilegym_rs_backend.tile_ir.execute.half import from_half
-from tilegym_rs_backend.tile_ir.execute.half import to_half
 from tilegym_rs_backend.tile_ir.types import PointerType
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import TileType

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegym_rs_backend.tile_ir.execute.by_torch import by_torch
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import scalar_of
 from tilegym_rs_backend.tile_ir.execute.frame import Step
@@ -24,6 +25,7 @@ from tilegym_rs_backend.tile_ir.execute.rounding import flush
 from tilegym_rs_backend.tile_ir.execute.rounding import round_to
 from tilegym_rs_backend.tile_ir.execute.rounding import rounder
 from tilegym_rs_backend.tile_ir.execute.rounding import to_odd
+from tilegym_rs_backend.tile_ir.execute.rounding import twice_rounded
 from tilegym_rs_backend.tile_ir.execute.rounding import two_product
 from tilegym_rs_backend.tile_ir.execute.rounding import two_sum
 from tilegym_rs_backend.tile_ir.types import ScalarType
@@ -42,12 +44,12 @@ PLAIN: dict[str, Function] = {
     "sqrt": np.sqrt,
 }
 _WIDE: dict[str, Function] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "log": np.log,
+    "exp": by_torch("exp"),
+    "exp2": by_torch("exp2"),
+    "log": by_torch("log"),
     "log2": np.log2,
-    "sin": np.sin,
-    "cos": np.cos,
+    "sin": by_torch("sin"),
+    "cos": by_torch("cos"),
     "tan": np.tan,
     "sinh": np.sinh,
     "cosh": np.cosh,
@@ -141,10 +143,15 @@ def fused(element: ScalarType, mode: str) -> Function:
     form = FORMATS.get(element.name)
 
     def narrow(a: Array, b: Array, c: Array) -> Array:
-        total, error = two_sum(a.astype(np.float64) * b, c.astype(np.float64))  # the product is exact
+        product, addend = a.astype(np.float64) * b, c.astype(np.float64)  # the product is exact
+        if element.name == "f32" and mode in NEAREST:
+            total = product + addend
+            if not twice_rounded(total).any():
+                return np.asarray(total.astype(np.float32))
+        total, error = two_sum(product, addend)
         total = to_odd(total, error)
         if element.name == "f32" and mode in NEAREST:
-            return total.astype(np.float32)
+            return np.asarray(total.astype(np.float32))
         assert form is not None
         return round_to(total, form, mode)
 

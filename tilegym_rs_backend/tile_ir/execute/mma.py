@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilegym_rs_backend.tile_ir.execute.by_torch import tensor
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
 from tilegym_rs_backend.tile_ir.execute.dtypes import scalar_of
 from tilegym_rs_backend.tile_ir.execute.dtypes import unsigned
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
 from tilegym_rs_backend.tile_ir.execute.frame import Step
-from tilegym_rs_backend.tile_ir.execute.half import tensor
 from tilegym_rs_backend.tile_ir.execute.registry import builds
 from tilegym_rs_backend.tile_ir.execute.registry import text
 from tilegym_rs_backend.tile_ir.execute.rounding import rounder

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegym_rs_backend.tile_ir.execute.by_torch import one_thread
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
 from tilegym_rs_backend.tile_ir.execute.dtypes import element_of
@@ -19,7 +20,6 @@ from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
 from tilegym_rs_backend.tile_ir.execute.frame import Region
-from tilegym_rs_backend.tile_ir.execute.half import one_thread
 from tilegym_rs_backend.tile_ir.execute.memory import Memory
 from tilegym_rs_backend.tile_ir.model import Global
 from tilegym_rs_backend.tile_ir.types import PointerType

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from tilegym_rs_backend.tile_ir.execute.by_torch import from_half
+from tilegym_rs_backend.tile_ir.execute.by_torch import to_half
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
-from tilegym_rs_backend.tile_ir.execute.half import from_half
-from tilegym_rs_backend.tile_ir.execute.half import to_half
 from tilegym_rs_backend.tile_ir.types import ScalarType
 
 Rounder = Callable[[Array], Array]
@@ -159,6 +159,12 @@ def to_odd(value: Array, error: Array) -> Array:
         return value
     step = np.where((error > 0) == (value > 0), 1, -1)
     return np.where(inexact, bits + step, bits).view(np.float64)
+
+
+def twice_rounded(total: Array) -> Array:
+    """Return where a float64, itself rounded, may round wrongly to float32: half way between two, or denormal."""
+    half_way = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    return np.asarray(half_way | ((np.abs(total) < 2.0**-126) & (total != 0)))
 
 
 def directed_f64(value: Array, error: Array, mode: str) -> Array:
