@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -192,8 +191,3 @@ def _scatter(
         checks.before_store(frame.run, allocation, access, tiling.size, token, site)
     value = np.broadcast_to(value, (frame.n, *tiling.tile))
     access.set(allocation.typed(memory_dtype(tiling.element)), value if inside is None else value[inside])
-
-
-def elements(op: Op) -> int:
-    """Return elements of the accessed tile."""
-    return math.prod(tiling_of(op).tile)
