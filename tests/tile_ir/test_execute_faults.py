@@ -226,5 +226,23 @@ def test_endless_loop():
     fault("endless", b, iterations=10)
 
 
+def test_ir_that_does_not_hold_together():
+    b = Kernel()
+    b("addi", b.constant(1, tile("i32", 4)), b.constant(1, tile("i32", 8)), to=tile("i32", 8))
+    b.block.ops[0].attributes["value"] = bytes(16)
+    assert fault("malformed", b).op == "addi"
+    b = Kernel()
+    b("permute", b.constant(1, tile("i32", 4, 4)), to=tile("i32", 4, 4), permutation=(0, 7))
+    assert fault("malformed", b).op == "permute"
+    b = Kernel()
+    with b.region() as body:
+        b("continue")
+    b("for", b.constant(0), b.constant(1), b.constant(1), regions=[body])
+    assert fault("malformed", b).op == "for"
+    b = Kernel(pointer("f32"))
+    b("load_ptr_tko", b.params[0], to=[tile("f32")])
+    assert fault("malformed", b, torch.zeros(1)).op == "load_ptr_tko"
+
+
 def test_wrong_number_of_arguments():
     assert "takes 1 launch parameters" in str(fault("arguments", Kernel(I32), 1, 2))

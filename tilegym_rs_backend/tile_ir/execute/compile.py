@@ -7,6 +7,7 @@ import importlib
 import math
 from collections.abc import Iterator
 
+from tilegym_rs_backend.tile_ir.execute.errors import MALFORMED
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Region
@@ -81,6 +82,7 @@ class Compiler:
         self._uses.append(set())
         region = Region([self.slot(value) for value in block.params])
         region.steps = [self.step(op) for op in block.ops]
+        region.sites = [Site.of(op) for op in block.ops]
         region.uses = self._uses.pop()
         return region
 
@@ -92,7 +94,13 @@ class Compiler:
         mode = op.attributes.get("rounding_mode")
         if mode in _APPROXIMATE:
             self.approximate.add(f"{op.opcode} {mode}")
-        return builder(op, self)
+        try:
+            return builder(op, self)
+        except ExecutionError:
+            raise
+        except MALFORMED as error:
+            text = f"an attribute, a type or a number of operands does not fit: {type(error).__name__}: {error}"
+            raise ExecutionError("malformed", text, op=op.opcode, loc=op.loc) from error
 
 
 def compile_function(module: Module, entry: str | None = None) -> Program:

@@ -19,9 +19,13 @@ KINDS = (
     "assert",
     "arguments",
     "unsupported",
+    "malformed",
     "endless",
 )
 """The kinds of fault: stable names, for reports and tests."""
+
+MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError, RuntimeError)
+"""What numpy, torch and Python raise on operands that do not fit: only IR that breaks its rules has such."""
 
 
 class ExecutionError(TilegymRsError):

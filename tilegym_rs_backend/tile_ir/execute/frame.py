@@ -20,6 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
+from tilegym_rs_backend.tile_ir.execute.errors import MALFORMED
+from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
+from tilegym_rs_backend.tile_ir.execute.errors import Site
 
 if TYPE_CHECKING:
     from tilegym_rs_backend.tile_ir.execute.program import Run
@@ -120,14 +123,20 @@ class Region:
 
     params: list[int]
     steps: list[Step] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
     uses: set[int] = field(default_factory=set)
 
     def run(self, frame: Frame) -> list[Outcome]:
         """Run a batch through the region; its parameters are set already."""
         left: list[Outcome] = []
         outer: Array | None = None
-        for step in self.steps:
-            transfer = step(frame)
+        for step, site in zip(self.steps, self.sites, strict=True):
+            try:
+                transfer = step(frame)
+            except ExecutionError:
+                raise
+            except MALFORMED as error:
+                raise site.error("malformed", f"types do not fit: {type(error).__name__}: {error}") from error
             if transfer is None:
                 continue
             left.extend(outcome.within(outer) for outcome in transfer.outcomes)
