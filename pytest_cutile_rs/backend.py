@@ -25,9 +25,10 @@ class Device:
     """Where numbers are computed.
 
     Attributes:
-        kind: torch's device name (``"cuda"``), or empty when the ops cannot run here.
+        kind: torch's device name (``"cuda"``; ``"cpu"``: kernels are executed from their bytecode), or empty when
+            the ops cannot run here.
         arch: of the GPU, empty without one.
-        reason: why ``kind`` is empty.
+        reason: why there is no GPU.
         timed: whether device time can be measured.
     """
 
@@ -153,7 +154,7 @@ def _find_device() -> Device:
     except ImportError as error:
         return Device("", reason=f"torch cannot be imported: {error}")
     if not torch.cuda.is_available():
-        return Device("", reason=_no_cuda(torch))
+        return Device("cpu", reason=_no_cuda(torch))
     major, minor = torch.cuda.get_device_capability()
     return Device("cuda", arch=f"sm_{major}{minor}", timed=True)
 

@@ -26,6 +26,10 @@ from pytest_cutile_rs.result import CheckResult
 if TYPE_CHECKING:
     import torch
 
+EXECUTED_BYTES = 32 << 20
+EXECUTED_FLOPS = 1 << 30
+"""A case that moves or computes more than this is not executed on a CPU."""
+
 
 def check(
     backend: Backend, peer: Callable[[], Peer], suite: OpSuite, case: Case, device: Device, arch: str, seed: int
@@ -38,7 +42,14 @@ def check(
         return _refusal(backend, suite, case, arch)
     if not device.kind:
         return _result(case, NOT_RUN, device.reason)
+    if device.kind == "cpu" and _too_large(suite, case):
+        return _result(case, NOT_RUN, f"too large to execute on a CPU; {device.reason}")
     return _numbers(backend, peer(), suite, case, device.kind, seed)
+
+
+def _too_large(suite: OpSuite, case: Case) -> bool:
+    """Whether executing the case's bytecode would take more than a few seconds on a CPU."""
+    return suite.bytes_moved(case) > EXECUTED_BYTES or suite.flops(case) > EXECUTED_FLOPS
 
 
 def _refusal(backend: Backend, suite: OpSuite, case: Case, arch: str) -> CheckResult:
@@ -86,6 +97,7 @@ def _numbers(backend: Backend, peer: Peer, suite: OpSuite, case: Case, device: s
         "guarded_allocations": len(bands.buffers),
         "tolerance": vars(suite.tolerance_for(case)),
         "seed": seed,
+        "device": device,
     }
     if not problems:
         return _result(case, PASS, f"max error {ours.max_abs:.3g} abs, {ours.max_ulp:.3g} ulp", data)

@@ -86,6 +86,10 @@ class CutilePython:
 
     def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         """See ``Peer``. The first call makes cuTile Python assemble with our tileiras, for the rest of the process."""
+        import torch
+
+        if not torch.cuda.is_available():
+            raise PeerError("cuTile Python runs its kernels on a GPU only")
         self.share_tileiras()
         with _backend("cutile"), contextlib.nullcontext() if tuned else _untuned():
             return suite.call(call, backend="cutile")
