@@ -84,3 +84,17 @@ def test_doctor_names_what_is_missing(world: World, monkeypatch: pytest.MonkeyPa
     assert ("toolkit", "ok") in found
     assert ("cache", "ok") in found
     assert doctor.verdict(list(found.values())) == doctor.CANNOT
+
+
+def test_doctor_on_a_bundles_host(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A library and warm cubins need no toolkit: its absence is a note there, and a failure elsewhere."""
+    monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(tmp_path / "nothing"))
+    assert ("toolkit", "fail") in {(each.layer, each.status) for each in doctor.examine()}
+    library = tmp_path / "libcutile_kernels.so"
+    library.write_bytes(b"")
+    monkeypatch.setenv("TILEGYM_RS_LIBRARY", str(library))
+    found = [each for each in doctor.examine() if each.layer == "toolkit"]
+    assert {each.status for each in found} == {"note"}
+    assert "cubin store" in found[-1].text
