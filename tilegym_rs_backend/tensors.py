@@ -98,6 +98,12 @@ def check_tensor(tensor: Any, name: str, op: str) -> None:
         TypeError: not a tensor.
         LaunchError: a layout, dtype, rank, extent or stride the kernels cannot take; the message names the tensor.
     """
+    check_kind(tensor, name, op)
+    check_extents(name, op, tuple(tensor.shape), tensor.stride())
+
+
+def check_kind(tensor: Any, name: str, op: str) -> None:
+    """Do what `check_tensor` does, but for rank, extents and strides."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
@@ -114,7 +120,6 @@ def check_tensor(tensor: Any, name: str, op: str) -> None:
         raise LaunchError(f"{op}: {name} has dtype {tensor.dtype}, which no kernel takes; convert it first", rc=-2)
     if tensor.is_neg() or tensor.is_conj():
         raise LaunchError(f"{op}: {name} is a lazily negated or conjugated view: call .resolve_neg().resolve_conj()")
-    check_extents(name, op, tuple(tensor.shape), tensor.stride())
 
 
 def check_extents(name: str, op: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from ..errors import LaunchError
 from ..tensors import TensorMeta
-from ..tensors import check_tensor
+from ..tensors import check_kind
 
 HALF_OR_SINGLE = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -78,6 +79,37 @@ def check_out(op: str, out: torch.Tensor, like: torch.Tensor, shape: tuple[int, 
         raise LaunchError(f"{op}: out has elements that share memory (an expanded tensor); pass out.clone()", rc=-6)
 
 
+def check_overlap(op: str, x: torch.Tensor, out: torch.Tensor) -> None:
+    """Refuse an `out` (rows, H) that shares elements with `x` (rows, 2H), unless it is exactly one of its halves.
+
+    A half is safe: what a tile block overwrites, it alone has read.
+
+    Raises:
+        LaunchError: they overlap, or are interleaved in a way that is not told apart from that.
+    """
+    if x.is_meta:
+        return
+    rows, hidden = out.shape
+    pitch = x.stride(0) * x.element_size()
+    one_pitch = rows == 1 or out.stride(0) == x.stride(0)
+    if one_pitch and out.stride(1) == x.stride(1) and out.data_ptr() in (x.data_ptr(), x[:, hidden:].data_ptr()):
+        return
+    (first, end), (out_first, out_end) = _span(x), _span(out)
+    if end <= out_first or out_end <= first:
+        return
+    if rows > 1 and one_pitch and pitch:  # out may lie in the columns, or the rows, that x leaves out
+        width, out_width = _span(x[:1])[1] - first, _span(out[:1])[1] - out_first
+        if width <= (out_first - first) % pitch <= pitch - out_width:
+            return
+    raise LaunchError(f"{op}: out overlaps the input other than as one of its halves; pass a separate out", rc=-6)
+
+
+def _span(t: torch.Tensor) -> tuple[int, int]:
+    """Return the addresses of a tensor's first byte and of the one after its last."""
+    last = sum((extent - 1) * stride for extent, stride in zip(t.shape, t.stride(), strict=True))
+    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
+
+
 class _ForwardOnly(torch.autograd.Function):
     """The graph node of an op without a backward: TileGym's behaviour is to fail in backward, not to detach."""
 
@@ -95,17 +127,25 @@ class _ForwardOnly(torch.autograd.Function):
 
 
 def forward_only(op: str, run: Callable[[], torch.Tensor], *tensors: torch.Tensor) -> torch.Tensor:
-    """Run a forward-only op; if a gradient is asked for, hang a node on the result whose backward raises."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        result: torch.Tensor = _ForwardOnly.apply(op, run, *tensors)  # type: ignore[no-untyped-call]
-        return result
-    return run()
+    """Run a forward-only op with a node on the result whose backward raises."""
+    result: torch.Tensor = _ForwardOnly.apply(op, run, *tensors)  # type: ignore[no-untyped-call]
+    return result
+
+
+def differentiates(*tensors: torch.Tensor) -> bool:
+    """Whether torch asks for a gradient of what comes of `tensors`, or, for a dual number, for a tangent.
+
+    An op then has to go through its autograd.Function: torch itself refuses a tangent there, which would be lost.
+    """
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def inspect(x: torch.Tensor, name: str, op: str) -> None:
-    """Raise unless `x` can be described to a kernel; an ordinary tensor passes after three attribute reads."""
+    """Raise unless `x` is a tensor the kernels can read, extents aside; an ordinary one passes after three reads."""
     if type(x) is not torch.Tensor or x.layout is not torch.strided or x.is_neg():
-        check_tensor(x, name, op)
+        check_kind(x, name, op)
 
 
 def empty_like_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:

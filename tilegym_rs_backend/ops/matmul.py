@@ -28,6 +28,7 @@ from ..tensors import check_same_device
 from ._common import ceil_div
 from ._common import check_dtype
 from ._common import contiguous_meta
+from ._common import differentiates
 from ._common import inspect
 
 OP = "matmul"
@@ -78,13 +79,16 @@ def matmul(
         kwargs: further TileGym options (``kernel_configs``), accepted and ignored likewise.
 
     Returns:
-        (M, N), contiguous, a's dtype; differentiable, with the same kernels.
+        (M, N), contiguous, a's dtype; differentiable any number of times, with the same kernels.
 
     Raises:
+        TypeError: not a tensor.
         ValueError: ranks or inner extents that do not fit.
         LaunchError: another dtype, mixed dtypes or devices, extents or strides beyond 32 bits.
     """
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+    inspect(a, "a", OP)
+    inspect(b, "b", OP)
+    if differentiates(a, b):
         result: torch.Tensor = _Matmul.apply(a, b, bool(trans_a), bool(trans_b))  # type: ignore[no-untyped-call]
         return result
     return _forward(a, b, bool(trans_a), bool(trans_b))
@@ -106,18 +110,16 @@ class _Matmul(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None, None, None]:
         a, b = ctx.saved_tensors
         trans_a, trans_b = ctx.flags
-        (g,) = grads
+        g = grads[0].resolve_neg()
         grad_a = grad_b = None
         if ctx.needs_input_grad[0]:
-            grad_a = _forward(b, g, trans_b, True) if trans_a else _forward(g, b, False, not trans_b)
+            grad_a = matmul(b, g, trans_b, True) if trans_a else matmul(g, b, False, not trans_b)
         if ctx.needs_input_grad[1]:
-            grad_b = _forward(g, a, True, trans_a) if trans_b else _forward(a, g, not trans_a, False)
+            grad_b = matmul(g, a, True, trans_a) if trans_b else matmul(a, g, not trans_a, False)
         return grad_a, grad_b, None, None
 
 
 def _forward(a: torch.Tensor, b: torch.Tensor, trans_a: bool, trans_b: bool) -> torch.Tensor:
-    inspect(a, "a", OP)
-    inspect(b, "b", OP)
     if a.device != b.device:
         check_same_device(OP, a=a, b=b)
     target = target_of(a, OP, "a")
@@ -204,5 +206,7 @@ def configure(m: int, n: int, k: int, dtype: torch.dtype, sm_count: int) -> Conf
 
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     """Return the op's tensors for shape (M, N, K), on the meta device."""
+    if len(shape) != 3:
+        raise ValueError(f"{OP}: a shape is M, N, K (MxNxK), got {tuple(shape)}")
     m, n, k = shape
     return (torch.empty((m, k), dtype=dtype, device="meta"), torch.empty((k, n), dtype=dtype, device="meta"))

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
+from torch.autograd.graph import increment_version
 
-from ..errors import LaunchError
 from ..launch import PLANS
 from ..launch import bind
 from ..launch import kernels
@@ -30,7 +31,9 @@ from ._common import as_rows
 from ._common import ceil_div
 from ._common import check_dtype
 from ._common import check_out
+from ._common import check_overlap
 from ._common import contiguous_meta
+from ._common import differentiates
 from ._common import elements_per_load
 from ._common import inspect
 from ._common import is_contiguous
@@ -62,12 +65,17 @@ def silu_and_mul(input: torch.Tensor, out: torch.Tensor | None = None) -> torch.
         Shape (..., H), contiguous unless `out` is given. NaN propagates; a = -inf gives NaN (-inf * 0), as in torch.
 
     Raises:
+        TypeError: not a tensor.
         ValueError: an odd last axis, an `out` of another shape, or `out` with a gradient asked for (as in TileGym).
-        LaunchError: another dtype, mixed devices, overlapping memory of input and out, extents beyond 32 bits.
+        LaunchError: another dtype, mixed devices, an out that shares elements with the input and is none of its
+            halves, extents beyond 32 bits.
     """
-    if input.requires_grad and torch.is_grad_enabled():
-        if out is not None:
+    inspect(input, "input", OP)
+    if out is not None:
+        inspect(out, "out", OP)
+        if differentiates(input, out):
             raise ValueError(f"{OP}: out= does not go with a gradient; call it under torch.no_grad()")
+    elif differentiates(input):
         result: torch.Tensor = _SiluAndMul.apply(input)  # type: ignore[no-untyped-call]
         return result
     return _forward(input, out)
@@ -82,13 +90,13 @@ class _SiluAndMul(torch.autograd.Function):
         return _forward(x, None)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
         (x,) = ctx.saved_tensors
-        return _backward(grads[0], x)
+        return _backward(grads[0].resolve_neg(), x)
 
 
 def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-    inspect(x, "input", OP)
     hidden, shape = _shapes(x)
     rows = as_rows(x)
     target = target_of(rows, OP, "input")
@@ -98,7 +106,6 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
         flat_strides: tuple[int, ...] = (hidden, 1)
         back = None
     else:
-        inspect(out, "out", OP)
         check_same_device(OP, input=x, out=out)
         check_out(OP, out, x, shape)
         result = out
@@ -118,10 +125,12 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     )
     if run is not None:
         if back is not None:
-            _check_overlap(rows, back)
+            check_overlap(OP, rows, back)
         run(out_pointer, pointer)
         if back is not None and back.data_ptr() != out.data_ptr():  # type: ignore[union-attr]
             result.copy_(back.view(shape))
+        elif back is not None:
+            increment_version(result)  # so that autograd notices if it had kept what was there
     return result
 
 
@@ -232,22 +241,6 @@ def _halves(shape: tuple[int, int], strides: tuple[int, int], dtype: torch.dtype
 def _flat_grid(tiles: int) -> tuple[int, int, int]:
     """Return a grid for the kernels that number their tiles and stride by the grid."""
     return (min(tiles, 2**31 - 1), 1, 1)
-
-
-def _check_overlap(x: torch.Tensor, out: torch.Tensor) -> None:
-    """Refuse an out that shares memory with the input, unless it is exactly one of its halves: that is safe."""
-    if x.untyped_storage().data_ptr() != out.untyped_storage().data_ptr() or x.is_meta:
-        return
-    hidden = out.shape[1]
-    if out.stride() == x.stride() and out.data_ptr() in (x.data_ptr(), x[:, hidden:].data_ptr()):
-        return
-    if _span(x)[0] < _span(out)[1] and _span(out)[0] < _span(x)[1]:
-        raise LaunchError(f"{OP}: out overlaps the input other than as one of its halves; pass a separate out", rc=-6)
-
-
-def _span(t: torch.Tensor) -> tuple[int, int]:
-    last = sum((extent - 1) * stride for extent, stride in zip(t.shape, t.stride(), strict=True))
-    return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
 
 
 def configure(rows: int, hidden: int, itemsize: int, *, packed: bool, sm_count: int) -> Config:

@@ -27,6 +27,7 @@ from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ._common import ceil_div
 from ._common import check_dtype
+from ._common import differentiates
 from ._common import elements_per_load
 from ._common import empty_like_strides
 from ._common import forward_only
@@ -65,12 +66,14 @@ def softmax(x: torch.Tensor, use_tma: bool = False, **kwargs: Any) -> torch.Tens
         nothing but -inf, is NaN, as in torch.
 
     Raises:
+        TypeError: not a tensor, or an argument this op does not know.
         ValueError: use_tma together with use_chunked, as in TileGym.
         LaunchError: another rank or dtype, a device without our kernels, extents or strides beyond 32 bits.
     """
     if kwargs:
         _check_options(use_tma, dict(kwargs))
-    if x.requires_grad and torch.is_grad_enabled():
+    inspect(x, "x", OP)
+    if differentiates(x):
         return forward_only(OP, lambda: _forward(x.detach()), x)
     return _forward(x)
 
@@ -84,7 +87,6 @@ def _check_options(use_tma: bool, options: dict[str, Any]) -> None:
 
 
 def _forward(x: torch.Tensor) -> torch.Tensor:
-    inspect(x, "x", OP)
     target = target_of(x, OP, "x")
     pointer = x.data_ptr()
     run = _plan(get_library(), target, x.shape, x.stride(), x.dtype, not pointer & 15)
