@@ -55,7 +55,7 @@ c-test: setup
 	@$(BIN)/pytest tests/test_c_abi.py
 
 python-test: setup
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 quick-parity: setup
 	@$(BIN)/pytest --cutile-rs --cutile-rs-quick
