@@ -35,6 +35,7 @@ from .tensors import torch_dtype_codes
 if TYPE_CHECKING:
     import torch
 
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _TAIL = 8  # grid x 3, hints x 3, device_id, raw_stream
 
 
@@ -49,12 +50,10 @@ def bind_kernel_function_cffi(kernel: str, cdef: str) -> tuple[Any, Any]:
         LaunchError: a declaration disagrees with the library, or names an export it does not have.
     """
     library = get_library()
-    names = re.findall(r"\b(cutile_\w+)\s*\(", cdef)
-    if not names:
+    declarations = [each for each in _COMMENT.sub(" ", cdef).split(";") if "cutile_" in each]
+    if not declarations:
         raise LaunchError(f"{kernel}: the cdef declares no cutile_<kernel> function", rc=-6)
-    for declaration in re.findall(r"[^;]+;", cdef):
-        if "cutile_" in declaration:
-            _compare(library, kernel, declaration)
+    names = [_compare(library, kernel, declaration) for declaration in declarations]
     return library.ffi, _Exports(library, names)
 
 
@@ -197,7 +196,8 @@ def _export(library: Library, kernel: str) -> Callable[..., int]:
     return call
 
 
-def _compare(library: Library, kernel: str, declaration: str) -> None:
+def _compare(library: Library, kernel: str, declaration: str) -> str:
+    """Return the name of the function declared; raise LaunchError unless the library has it just so."""
     name, theirs = _parse(declaration)
     expected = library.kernel(name.removeprefix("cutile_"))["cdef"]
     _, ours = _parse(expected)
@@ -211,17 +211,19 @@ def _compare(library: Library, kernel: str, declaration: str) -> None:
             + (f"; moved: {', '.join(moved)}" if moved else ""),
             rc=-6,
         )
+    return name
 
 
 def _parse(declaration: str) -> tuple[str, list[tuple[str, str]]]:
-    match = re.search(r"(cutile_\w+)\s*\((.*)\)\s*;", declaration, re.DOTALL)
+    """Return a function's name, and type and name of its result (unnamed) and of each parameter."""
+    match = re.fullmatch(r"\s*(.*?)\b(cutile_\w+)\s*\((.*)\)\s*;?\s*", declaration, re.DOTALL)
     if match is None:
         raise LaunchError(f"cannot read the declaration `{' '.join(declaration.split())}`", rc=-6)
-    params = []
-    for part in match.group(2).split(","):
-        words = part.replace("*", " * ").split()
-        params.append((" ".join(words[:-1]), words[-1]))
-    return match.group(1), params
+    params = [(" ".join(match.group(1).split()), "")]
+    for part in match.group(3).split(","):
+        *kind, name = part.replace("*", " * ").split() or [""]
+        params.append((" ".join(kind), name))
+    return match.group(2), params
 
 
 __all__ = [

@@ -25,7 +25,9 @@ from .tensors import TensorMeta
 from .tensors import check_extents
 from .tensors import check_same_device
 from .tensors import check_tensor
+from .tensors import checked_grid
 from .tensors import descriptor
+from .tensors import int32
 from .tensors import meta_of
 from .tensors import scalar_bits
 
@@ -128,7 +130,8 @@ def bind(
         CaptureError: it is not loaded and the current stream captures a CUDA graph.
     """
     entry = library.kernel(kernel)
-    hints = {name: int(options.pop(name, 0)) for name in _HINTS}
+    grid = checked_grid(kernel, grid)
+    hints = {name: int32(kernel, name, options.pop(name, 0)) for name in _HINTS}
     constants = _constants(entry, options)
     metas, scalars = _split(entry, args)
     call = _Call(library, entry, metas, scalars, constants, hints)
@@ -162,7 +165,12 @@ def launch(kernel: str, grid: Grid, *args: torch.Tensor | int | float | bool, **
     name, first = next(iter(tensors.items()))
     flat = tuple(meta_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args)
     bound = _cached_bind(
-        get_library(), target_of(first, kernel, name), kernel, grid, flat, tuple(sorted(options.items()))
+        get_library(),
+        target_of(first, kernel, name),
+        kernel,
+        checked_grid(kernel, grid),
+        flat,
+        tuple((name, int32(kernel, name, value)) for name, value in sorted(options.items())),
     )
     bound(*(0 if tensor.is_meta else tensor.data_ptr() for tensor in tensors.values()))
 
@@ -271,7 +279,7 @@ def _constants(entry: dict[str, Any], options: dict[str, int]) -> dict[str, int]
         raise LaunchError(
             f"{entry['name']} takes the constants {names} and the hints {list(_HINTS)}; got {sorted(options)}", rc=-6
         )
-    return {name: int(options[name]) for name in names}
+    return {name: int32(entry["name"], name, options[name]) for name in names}
 
 
 def _split(entry: dict[str, Any], args: tuple[Any, ...]) -> tuple[list[TensorMeta], list[int]]:

@@ -8,6 +8,7 @@ A plan depends on a tensor's shape, strides, dtype and the 16-byte class of its 
 from __future__ import annotations
 
 import functools
+import operator
 import struct
 from typing import TYPE_CHECKING
 from typing import Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_RANK = 5
 _I32_MAX = 2**31 - 1
+_GRID_LIMITS = (_I32_MAX, 65535, 65535)
 
 # C contract, ABI 1. The names are the Rust side's; `torch_dtype_codes` maps torch's to them.
 DTYPE_CODES: dict[str, int] = {
@@ -169,6 +171,29 @@ def scalar_bits(kernel: str, param: dict[str, Any], value: Any) -> int:
     except (struct.error, TypeError, OverflowError) as error:
         raise LaunchError(f"{kernel}: {param['name']} = {value!r} is no {param['type']}: {error}", rc=-6) from error
     return int.from_bytes(packed.ljust(8, b"\0"), "little")
+
+
+def int32(kernel: str, name: str, value: Any) -> int:
+    """Return a constant or hint as an int; raises LaunchError if it is no integer of 32 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise LaunchError(f"{kernel}: {name} = {value!r} is no integer", rc=-6) from None
+    if not -(2**31) <= number <= _I32_MAX:
+        raise LaunchError(f"{kernel}: {name} = {number} does not fit 32 bits", rc=-6)
+    return number
+
+
+def checked_grid(kernel: str, grid: Any) -> tuple[int, int, int]:
+    """Return a grid as three ints; raises LaunchError where CUDA would not launch it, whatever the target."""
+    try:
+        x, y, z = (operator.index(extent) for extent in grid)
+    except (TypeError, ValueError):
+        raise LaunchError(f"{kernel}: a grid is three integers (x, y, z), got {grid!r}", rc=-6) from None
+    if not all(0 <= extent <= limit for extent, limit in zip((x, y, z), _GRID_LIMITS, strict=True)):
+        limits = ", ".join(f"0..{limit}" for limit in _GRID_LIMITS)
+        raise LaunchError(f"{kernel}: grid {(x, y, z)}: the axes are {limits}", rc=-6)
+    return x, y, z
 
 
 def scalar_value(type: str, bits: int) -> int | float | bool:

@@ -89,11 +89,21 @@ def test_all_configurations_failing_says_why(driver, library):
         ("int32_t num_worker_warps,", ""),
         ("int32_t ROWS, int32_t BLOCK", "int32_t BLOCK, int32_t ROWS"),
         ("uint64_t raw_stream", "int32_t raw_stream"),
+        ("int32_t cutile_softmax_rows", "void cutile_softmax_rows"),
+        (CDEF.strip(), "int32_t cutile_softmax_rows();"),
+        (CDEF.strip(), "int32_t cutile_softmax_rows(int32_t)"),
     ],
 )
 def test_a_cdef_that_disagrees_is_refused_by_name(library, before, after):
     with pytest.raises(LaunchError, match="cutile_softmax_rows disagrees"):
         bind_kernel_function_cffi("softmax", CDEF.replace(before, after))
+
+
+def test_comments_in_a_cdef_are_no_part_of_it(library):
+    text = "// the row kernel; see (x)\n" + CDEF.replace("int32_t BLOCK,", "int32_t BLOCK, /* columns, padded; */")
+    assert bind_kernel_function_cffi("softmax", text)
+    with pytest.raises(LaunchError, match="declares no cutile_<kernel>"):
+        bind_kernel_function_cffi("softmax", f"/*{CDEF}*/")
 
 
 def test_an_export_that_does_not_exist_is_named(library):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 
 from tilegym_rs_backend.errors import CaptureError
 from tilegym_rs_backend.errors import LaunchError
+from tilegym_rs_backend.launch import launch
 from tilegym_rs_backend.ops.matmul import matmul
 from tilegym_rs_backend.ops.silu_and_mul import silu_and_mul
 from tilegym_rs_backend.ops.softmax import softmax
@@ -189,3 +191,36 @@ def test_matmul_gradients_on_the_cpu(library, trans_a, trans_b):
     for got, want in zip((a.grad, b.grad), wanted, strict=True):
         assert got.shape == want.shape
         torch.testing.assert_close(got, want, atol=1e-2, rtol=1e-2)  # tf32
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "text"),
+    [
+        ((4, 1), {}, r"a grid is three integers \(x, y, z\), got \(4, 1\)"),
+        ((4, 1, 1, 1), {}, "a grid is three integers"),
+        (4, {}, "a grid is three integers"),
+        ((1.5, 1, 1), {}, "a grid is three integers"),
+        ((-1, 1, 1), {}, r"grid \(-1, 1, 1\): the axes are 0..2147483647, 0..65535, 0..65535"),
+        ((2**40, 1, 1), {}, ".*the axes are"),
+        ((1, 65536, 1), {}, ".*the axes are"),
+        ((4, 1, 1), {"BLOCK": 2**40}, "BLOCK = 1099511627776 does not fit 32 bits"),
+        ((4, 1, 1), {"BLOCK": 16.7}, "BLOCK = 16.7 is no integer"),
+        ((4, 1, 1), {"BLOCK": "16"}, "BLOCK = '16' is no integer"),
+        ((4, 1, 1), {"BLOCK": [16]}, r"BLOCK = \[16\] is no integer"),
+        ((4, 1, 1), {"occupancy": 2**40}, "occupancy = 1099511627776 does not fit 32 bits"),
+        ((4, 1, 1), {"occupancy": None}, "occupancy = None is no integer"),
+    ],
+)
+def test_a_launch_that_cannot_be_meant_is_refused_by_name(library, monkeypatch, grid, options, text):
+    monkeypatch.setenv("TILEGYM_RS_CPU", "execute")
+    x = torch.randn(4, 16)
+    constants = {"ROWS": 1, "BLOCK": 16, "ALIGN": 4, "EXACT": True}
+    with pytest.raises(LaunchError, match=f"softmax_packed: {text}"):
+        launch("softmax_packed", grid, torch.empty_like(x), x, **{**constants, **options})
+
+
+def test_a_launch_takes_any_integers(library, monkeypatch):
+    monkeypatch.setenv("TILEGYM_RS_CPU", "execute")
+    x, out = torch.randn(4, 16), torch.empty(4, 16)
+    launch("softmax_packed", [np.int64(4), 1, 1], out, x, ROWS=np.int32(1), BLOCK=16, ALIGN=4, EXACT=True)
+    torch.testing.assert_close(out, torch.softmax(x, -1))
