@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from . import artifacts
 from . import build
 from .errors import TilegymRsError
 from .library import get_library
+from .registration import native_ops
 from .store import Store
 from .target import Recorded
 from .toolchain import dirs
@@ -70,14 +72,16 @@ def make(
         say: takes progress lines.
 
     Raises:
-        TilegymRsError: the folder holds something, or a wheel could not be made or fetched.
+        TilegymRsError: the folder holds something, an argument names nothing, or a wheel could not be made or fetched.
     """
+    aot, ops = tuple(aot), tuple(ops)
+    _check(python, aot, ops)
     if out.exists() and any(out.iterdir()):
         raise TilegymRsError(f"{out} is not empty; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     cache = out / "cache"
     _copy_library(cache, say)
-    compiled = {arch: _copy_cubins(cache, arch, tuple(ops), say) for arch in aot}
+    compiled = {arch: _copy_cubins(cache, arch, ops, say) for arch in aot}
     if wheels:
         _wheels(out / "wheels", python, parity, say)
     if toolkit:
@@ -89,6 +93,18 @@ def make(
     script.write_text(_ACTIVATE)
     say(f"bundle ready in {out}: on the host, `. {out.name}/activate.sh`")
     return out
+
+
+def _check(python: str, aot: tuple[str, ...], ops: tuple[str, ...]) -> None:
+    """Refuse what names nothing, before anything is written."""
+    if not re.fullmatch(r"3\.\d+", python):
+        raise TilegymRsError(f"python {python!r} is no version of Python; write it as 3.12")
+    for arch in aot:
+        if not re.fullmatch(r"sm_\d{2,3}", arch):
+            raise TilegymRsError(f"aot {arch!r} is no architecture; write it as sm_90")
+    unknown = sorted(set(ops) - set(native_ops()))
+    if unknown:
+        raise TilegymRsError(f"no native op {', '.join(unknown)}; there are: {', '.join(native_ops())}")
 
 
 def _copy_library(cache: Path, say: Say) -> None:

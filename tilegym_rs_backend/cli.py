@@ -58,6 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # a file or folder that the words name: not there, not allowed, no space left
+        if options.debug:
+            raise
+        print(f"tilegym-rs {options.verb}: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -8,7 +8,10 @@ op's parity cases.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
+
+from ..errors import TilegymRsError
 
 HELP = "compile an op's kernels into the store ahead of time"
 
@@ -34,7 +37,11 @@ def run(options: argparse.Namespace) -> int:
         return 2
     params = dict(_param(text) for text in options.param)
     total = 0.0
-    done = warmup(options.op, _shapes(options), options.dtypes.split(","), arch=options.arch, **params)
+    shapes, dtypes = _shapes(options), options.dtypes.split(",")
+    try:
+        done = warmup(options.op, shapes, dtypes, arch=options.arch, **params)
+    except (TypeError, ValueError) as error:  # how an op refuses a shape or an argument
+        raise TilegymRsError(str(error)) from error
     for each in done:
         print(f"{each.seconds:7.2f} s  {each.arch}  {each.spec_text}")
         total += each.seconds
@@ -44,7 +51,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _shapes(options: argparse.Namespace) -> list[tuple[int, ...]]:
     if options.shapes:
-        return [tuple(int(extent) for extent in text.split("x")) for text in options.shapes.split(",")]
+        texts = [text.strip() for text in options.shapes.split(",")]
+        for text in texts:
+            if not re.fullmatch(r"\d+(x\d+)*", text):
+                raise TilegymRsError(f"--shapes: {text!r} is no shape; write extents with x between, as 4096x4096")
+        return [tuple(int(extent) for extent in text.split("x")) for text in texts]
     from pytest_cutile_rs.suites import suites
 
     cases = suites()[options.op].cases
