@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,8 +157,8 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), DTYPES) or DTYPES,
         checks=_choices("--cutile-rs-checks", value("cutile_rs_checks"), CHECKS) or CHECKS,
         quick=flag("cutile_rs_quick"),
-        arch=value("cutile_rs_arch"),
-        out=config.invocation_params.dir / value("cutile_rs_out"),
+        arch=_arch(value("cutile_rs_arch")),
+        out=_folder(config.invocation_params.dir / value("cutile_rs_out")),
         seed=int(_number("--cutile-rs-seed", value("cutile_rs_seed"), int)),
         threshold=_number("--cutile-rs-threshold", value("cutile_rs_threshold"), float),
         perf_budget=_number("--cutile-rs-perf-budget", value("cutile_rs_perf_budget"), float),
@@ -178,11 +180,25 @@ def _choices(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in known if name in names)
 
 
+def _arch(text: str) -> str:
+    if text and not re.fullmatch(r"sm_\d{2,3}", text):
+        raise pytest.UsageError(f"--cutile-rs-arch: {text!r} is no architecture; write it as sm_90")
+    return text
+
+
+def _folder(path: Path) -> Path:
+    if path.exists() and not path.is_dir():
+        raise pytest.UsageError(f"--cutile-rs-out: {path} is a file; name a folder")
+    return path
+
+
 def _number(flag: str, text: str, kind: type[int] | type[float]) -> float:
     try:
         number = kind(text)
     except ValueError:
         raise pytest.UsageError(f"{flag}: {text!r} is not a number") from None
+    if not math.isfinite(number):  # every comparison with nan is false: a threshold that nothing misses
+        raise pytest.UsageError(f"{flag}: {text} is not finite")
     if number < 0:
         raise pytest.UsageError(f"{flag}: {text} is negative")
     return number
