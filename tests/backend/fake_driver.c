@@ -12,6 +12,7 @@ static int n_launches, n_loads, fail_next;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static __thread uint64_t current;
 
+int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
 int cuInit(unsigned flags) { (void)flags; return 0; }
 int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 int cuDevicePrimaryCtxRetain(uint64_t *context, int device) { *context = 0xC000 + device; return 0; }

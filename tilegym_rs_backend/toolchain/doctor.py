@@ -196,7 +196,13 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("driver", "no-gpu", "no libcuda.so.1", "install NVIDIA's driver; without it the CPU lane works")
         return
     version = ctypes.c_int()
-    driver.cuDriverGetVersion(ctypes.byref(version))
+    try:
+        driver.cuDriverGetVersion(ctypes.byref(version))
+    except AttributeError:
+        yield Finding(
+            "driver", "no-gpu", "libcuda.so.1 is no CUDA driver (cuDriverGetVersion is missing)", "reinstall it"
+        )
+        return
     text = f"supports CUDA {version.value // 1000}.{version.value % 1000 // 10}"
     fits = version.value >= 13000
     yield Finding(
