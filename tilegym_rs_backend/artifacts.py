@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from .errors import CompileError
 from .store import Store
+from .toolchain.toolkit import TILEIRAS_VERSION
 
 if TYPE_CHECKING:
     from .library import Library
 
-TESTED_TILEIRAS = "13.4.92"
 TIMEOUT_SECONDS = 300.0
 """A tileiras that runs longer is killed; the slowest known kernel takes 28 s."""
 _FLAGS = ("--opt-level", "3")
@@ -181,7 +181,7 @@ def _tileiras_tag() -> str:
         from .toolchain.toolkit import find_toolkit
 
         return find_toolkit().tileiras_version
-    return TESTED_TILEIRAS
+    return TILEIRAS_VERSION
 
 
 def _sha256(*parts: str | bytes) -> str:

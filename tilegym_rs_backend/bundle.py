@@ -27,6 +27,7 @@ from .registration import native_ops
 from .store import Store
 from .target import Recorded
 from .toolchain import dirs
+from .toolchain.toolkit import TILEIRAS_VERSION
 from .toolchain.toolkit import find_toolkit
 
 RUNTIME = ("cffi", "filelock", "platformdirs", "ml_dtypes", "pyelftools")
@@ -87,7 +88,7 @@ def make(
     if toolkit:
         _pack_toolkit(out / "toolkit.tar.xz", say)
     library = get_library()
-    manifest = {"build_id": library.build_id, "python": python, "aot": compiled, "tileiras": artifacts.TESTED_TILEIRAS}
+    manifest = {"build_id": library.build_id, "python": python, "aot": compiled, "tileiras": TILEIRAS_VERSION}
     (out / "bundle.json").write_text(json.dumps(manifest, indent=2) + "\n")
     script = out / "activate.sh"
     script.write_text(_ACTIVATE)
