@@ -25,7 +25,7 @@ from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.build import publish
 from tilegym_rs_backend.build import rust_root
 
-ENTRY = re.compile(r"#\[cutile::entry[^\]]*\][^{]*?\bfn (\w+)")
+ENTRY = re.compile(r"#\[tile::entry[^\]]*\][^{]*?\bfn (\w+)")
 
 
 def pad(root: Path, kernels: int) -> int:

@@ -14,8 +14,18 @@ from typing import ClassVar
 
 CHECKS = ("numerics", "ir", "sass", "perf")
 DTYPES = ("f32", "f16", "bf16")
-TORCH_DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
-ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2}
+"""What most ops take."""
+TORCH_DTYPES = {
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "i32": "int32",
+    "i64": "int64",
+}
+"""Every dtype a case may have, by its short name."""
+ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i32": 4, "i64": 8}
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class Case:
     Attributes:
         op: TileGym's name of the op.
         id: unique within the op and the same on every machine.
-        dtype: ``"f32"``, ``"f16"`` or ``"bf16"``.
+        dtype: of the inputs that the op is about, a key of ``TORCH_DTYPES``.
         shape: in the op's own notion (matmul: M, N, K).
         params: keyword arguments of the op, as pairs.
         layout: how the inputs lie in memory; the op's case file interprets it.
@@ -88,6 +98,14 @@ class OpSuite(ABC):
     """All that is known of one op's parity: its cases, inputs, reference and tolerances.
 
     A file ``cases/<op>.py`` holds one instance under the name ``SUITE``; it must import without torch.
+
+    Attributes:
+        name: TileGym's name of the op.
+        cases: what is compared.
+        tolerance: by dtype.
+        nan_policy, rounding_policy: in words, for a failure's report.
+        reference_dtype: what the reference is computed in.
+        in_place: positions and names of arguments that the op writes to; every other tensor must come out as it was.
     """
 
     name: str
@@ -96,6 +114,7 @@ class OpSuite(ABC):
     nan_policy: str
     rounding_policy: str
     reference_dtype: str = "float64"
+    in_place: ClassVar[tuple[int | str, ...]] = ()
 
     @abstractmethod
     def inputs(self, case: Case, device: str, seed: int) -> Call:
@@ -103,7 +122,7 @@ class OpSuite(ABC):
 
     @abstractmethod
     def reference(self, case: Case, call: Call) -> Any:
-        """The right answer in ``reference_dtype``, on the device of the inputs."""
+        """The right answer in ``reference_dtype``, on the device of the inputs: one tensor, or one per output."""
 
     @abstractmethod
     def torch(self, case: Case, call: Call) -> Any:
@@ -126,6 +145,17 @@ class OpSuite(ABC):
             return op(*call.args, **call.kwargs)
         return op(*call.args, backend=backend, **call.kwargs)
 
-    def tolerance_for(self, case: Case) -> Tolerance:
-        """The tolerance of one case; by dtype unless an op knows better."""
+    def outputs(self, case: Case, call: Call, result: Any) -> tuple[Any, ...]:
+        """The tensors to judge, in the order of ``reference``; the first tensor of the result unless an op knows better.
+
+        An op that works in place or returns extras says here what counts.
+        """
+        return (result[0] if isinstance(result, (tuple, list)) else result,)
+
+    def dtype_of(self, case: Case, output: int = 0) -> str:
+        """The dtype an output must have, a key of ``TORCH_DTYPES``."""
+        return case.dtype
+
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
+        """The tolerance of one output of a case; by dtype unless an op knows better."""
         return self.tolerance[case.dtype]

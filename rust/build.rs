@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! Reads src/ops/*.rs and writes, into OUT_DIR, the C exports (exports.rs) and the header (cutile_kernels.h).
+//! Reads src/ops/*.rs and writes, into OUT_DIR, the C exports (exports.rs), the library's
+//! texts (texts.rs) and the header (cutile_kernels.h).
 //!
 //! The header's text is compiled into the library too (`cutile_header()`), which is how a build that only keeps
 //! the .so still has it; with CUTILE_HEADER_DIR set it is also written to that folder.
@@ -68,9 +69,10 @@ fn write(kernels: &[Kernel]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let build_id = env::var("CUTILE_BUILD_ID").unwrap_or_else(|_| "dev".into());
     let header = render::header(kernels);
-    let exports = render::exports(kernels, &build_id, &header);
+    let exports = render::exports(kernels);
     // Written only when different: the crate is not recompiled for an equal text.
     write_if_changed(&out.join("exports.rs"), &exports);
+    write_if_changed(&out.join("texts.rs"), &render::texts(kernels, &build_id, &header));
     write_if_changed(&out.join("cutile_kernels.h"), &header);
     if let Some(dir) = env::var_os("CUTILE_HEADER_DIR") {
         write_if_changed(&PathBuf::from(dir).join("cutile_kernels.h"), &header);

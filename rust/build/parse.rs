@@ -14,10 +14,19 @@ fn line(node: &impl Spanned) -> usize {
     node.span().start().line
 }
 
-/// `#[cutile::<last>]`, or `#[<last>]` where it was imported.
-fn is_cutile(attr: &Attribute, last: &str) -> bool {
+/// `#[cutile::module]`, or `#[module]` where it was imported.
+fn is_module(attr: &Attribute) -> bool {
     let mut names = attr.path().segments.iter().rev().map(|s| s.ident.to_string());
-    names.next().as_deref() == Some(last) && matches!(names.next().as_deref(), None | Some("cutile"))
+    names.next().as_deref() == Some("module") && matches!(names.next().as_deref(), None | Some("cutile"))
+}
+
+/// `#[tile::entry]`, and every other path to an `entry`: the front end goes by the last segment alone.
+fn is_entry(attr: &Attribute) -> bool {
+    attr.path().segments.last().is_some_and(|s| s.ident == "entry")
+}
+
+fn is_tile_entry(attr: &Attribute) -> bool {
+    attr.path().segments.iter().map(|s| s.ident.to_string()).eq(["tile", "entry"])
 }
 
 fn has_cfg(attrs: &[Attribute]) -> bool {
@@ -68,7 +77,7 @@ pub fn file(op: &str, source: &str) -> Parsed<Vec<Kernel>> {
     let mut kernels = vec![];
     for item in &file.items {
         match item {
-            Item::Mod(m) if m.attrs.iter().any(|a| is_cutile(a, "module")) => module(op, &label, m, &mut kernels)?,
+            Item::Mod(m) if m.attrs.iter().any(is_module) => module(op, &label, m, &mut kernels)?,
             other => stray(&label, other)?,
         }
     }
@@ -78,7 +87,7 @@ pub fn file(op: &str, source: &str) -> Parsed<Vec<Kernel>> {
 /// An entry that is not directly in a `#[cutile::module]` would silently have no export.
 fn stray(label: &str, item: &Item) -> Parsed<()> {
     match item {
-        Item::Fn(f) if f.attrs.iter().any(|a| is_cutile(a, "entry")) => Err(Refusal::new(
+        Item::Fn(f) if f.attrs.iter().any(is_entry) => Err(Refusal::new(
             format!("{label}:{}", line(&f.sig.ident)),
             format!("{}: an entry belongs directly in a #[cutile::module] at the top of the file", f.sig.ident),
         )),
@@ -86,7 +95,7 @@ fn stray(label: &str, item: &Item) -> Parsed<()> {
             let items = m.content.as_ref().map(|c| c.1.as_slice()).unwrap_or_default();
             for inner in items {
                 if let Item::Mod(n) = inner
-                    && n.attrs.iter().any(|a| is_cutile(a, "module"))
+                    && n.attrs.iter().any(is_module)
                 {
                     return Err(Refusal::new(
                         format!("{label}:{}", line(&n.ident)),
@@ -117,7 +126,7 @@ fn module(op: &str, label: &str, m: &ItemMod, kernels: &mut Vec<Kernel>) -> Pars
     };
     for item in items {
         match item {
-            Item::Fn(f) if f.attrs.iter().any(|a| is_cutile(a, "entry")) => {
+            Item::Fn(f) if f.attrs.iter().any(is_entry) => {
                 kernels.push(entry(op, label, &m.ident.to_string(), f)?);
             }
             Item::Mod(_) => stray(label, item)?,
@@ -134,10 +143,16 @@ fn entry(op: &str, label: &str, module: &str, f: &ItemFn) -> Parsed<Kernel> {
     if has_cfg(&f.attrs) {
         return Err(refuse(here, "#[cfg] on an entry is not supported: build.rs and the compiler would disagree"));
     }
+    if !f.attrs.iter().filter(|a| is_entry(a)).all(is_tile_entry) {
+        return Err(refuse(
+            here,
+            "write #[tile::entry(..)]: #[cutile::entry] also generates a host launcher, which nothing calls here",
+        ));
+    }
     if f.sig.unsafety.is_none() || !unchecked(&f.attrs) {
         return Err(refuse(
             here,
-            "entries are `unsafe fn` under #[cutile::entry(unchecked_accesses = true)]: without it checks run in the kernel or before each launch",
+            "entries are `unsafe fn` under #[tile::entry(unchecked_accesses = true)]: without it checks run in the kernel or before each launch",
         ));
     }
     if !matches!(f.sig.output, syn::ReturnType::Default) {
@@ -181,7 +196,7 @@ fn entry(op: &str, label: &str, module: &str, f: &ItemFn) -> Parsed<Kernel> {
 }
 
 fn unchecked(attrs: &[Attribute]) -> bool {
-    attrs.iter().filter(|a| is_cutile(a, "entry")).any(|a| match &a.meta {
+    attrs.iter().filter(|a| is_entry(a)).any(|a| match &a.meta {
         syn::Meta::List(l) => {
             let text: String = l.tokens.to_string().split_whitespace().collect();
             text.split(',').any(|t| t == "unchecked_accesses=true")

@@ -121,8 +121,19 @@ fn describe_one(k: &Kernel) -> String {
     )
 }
 
-/// What src/exports.rs includes: one static and one shim per kernel, the list, and the two texts.
-pub fn exports(kernels: &[Kernel], build_id: &str, header: &str) -> String {
+/// What src/texts.rs includes: the library's own texts, NUL-terminated. Statics, not constants, in a file of their own:
+/// the build id changes with every edit, and what refers to it must not be compiled again for that.
+pub fn texts(kernels: &[Kernel], build_id: &str, header: &str) -> String {
+    let mut rs = String::new();
+    for (name, text) in [("BUILD_ID", build_id), ("DESCRIBE", &describe(kernels, build_id)), ("HEADER", header)] {
+        // A NUL in the text would end it early for C; none of the three can hold one by accident.
+        let _ = writeln!(rs, "pub static {name}: &str = {:?};", format!("{}\0", text.replace('\0', "")));
+    }
+    rs
+}
+
+/// What src/exports.rs includes: one static and one shim per kernel, and the list.
+pub fn exports(kernels: &[Kernel]) -> String {
     let mut rs = String::new();
     for k in kernels {
         rs.push_str(&statics(k));
@@ -130,12 +141,8 @@ pub fn exports(kernels: &[Kernel], build_id: &str, header: &str) -> String {
     }
     let list: Vec<String> = kernels.iter().map(|k| format!("&super::K_{}", k.name)).collect();
     // In a module of their own: a constant in scope would turn an equally named shim parameter into a pattern.
-    let _ = writeln!(rs, "/// The kernels and the library's own texts, NUL-terminated.\npub mod index {{");
+    let _ = writeln!(rs, "/// The library's kernels.\npub mod index {{");
     let _ = writeln!(rs, "/// Sorted by name.\npub static KERNELS: &[&super::Kernel] = &[{}];", list.join(", "));
-    for (name, text) in [("BUILD_ID", build_id), ("DESCRIBE", &describe(kernels, build_id)), ("HEADER", header)] {
-        // A NUL in the text would end it early for C; none of the three can hold one by accident.
-        let _ = writeln!(rs, "pub const {name}: &str = {:?};", format!("{}\0", text.replace('\0', "")));
-    }
     rs.push_str("}\n");
     rs
 }

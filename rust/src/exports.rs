@@ -10,6 +10,7 @@ use crate::specialize;
 use crate::status::{self, Code, Error, NOT_LOADED, OK, Result};
 use crate::table::{self, Spec, Table};
 use crate::tensor_desc::TensorDesc;
+use crate::texts;
 use std::ffi::{CStr, c_char, c_void};
 
 macro_rules! export {
@@ -83,11 +84,11 @@ fn buffer<'a>(data: *mut c_char, capacity: i64) -> &'a mut [u8] {
 
 export! { fn cutile_abi_version() -> i32 { Ok(ABI) } }
 
-export! { fn cutile_build_id() -> *const c_char { Ok(index::BUILD_ID.as_ptr().cast()) } }
+export! { fn cutile_build_id() -> *const c_char { Ok(texts::BUILD_ID.as_ptr().cast()) } }
 
-export! { fn cutile_describe() -> *const c_char { Ok(index::DESCRIBE.as_ptr().cast()) } }
+export! { fn cutile_describe() -> *const c_char { Ok(texts::DESCRIBE.as_ptr().cast()) } }
 
-export! { fn cutile_header() -> *const c_char { Ok(index::HEADER.as_ptr().cast()) } }
+export! { fn cutile_header() -> *const c_char { Ok(texts::HEADER.as_ptr().cast()) } }
 
 export! { fn cutile_last_error(buf: *mut c_char, cap: i64) -> i64 {
     Ok(status::last_error(buffer(buf, cap)) as i64)

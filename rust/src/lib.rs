@@ -23,3 +23,4 @@ mod table;
 mod tensor_desc;
 #[cfg(test)]
 mod tests;
+mod texts;

@@ -22,7 +22,7 @@ use model::{Generic, GenericKind, Kernel, Kind, Param};
 /// An op file whose entry `k` starts on line 5.
 fn source(generics: &str, params: &str) -> String {
     format!(
-        "#[cutile::module]\npub mod m {{\n    use cutile::core::*;\n    #[cutile::entry(unchecked_accesses = true)]\n    \
+        "#[cutile::module]\npub mod m {{\n    use cutile::core::*;\n    #[tile::entry(unchecked_accesses = true)]\n    \
          pub unsafe fn k{generics}({params}) {{}}\n}}\n"
     )
 }
@@ -170,12 +170,12 @@ fn launches_and_keys_that_do_not_fit() {
 fn cfg_anywhere_it_could_hide_an_entry() {
     let plain = source("", "n: i32");
     refused(
-        &plain.replace("    #[cutile::entry", "    #[cfg(test)] #[cutile::entry"),
+        &plain.replace("    #[tile::entry", "    #[cfg(test)] #[tile::entry"),
         "src/ops/op.rs:5: k: ",
         "#[cfg] on an entry",
     );
     refused(
-        &plain.replace("    #[cutile::entry", "    #[cfg_attr(test, x)] #[cutile::entry"),
+        &plain.replace("    #[tile::entry", "    #[cfg_attr(test, x)] #[tile::entry"),
         "src/ops/op.rs:5",
         "#[cfg] on an entry",
     );
@@ -191,6 +191,8 @@ fn cfg_anywhere_it_could_hide_an_entry() {
 #[test]
 fn entries_have_one_form_and_one_place() {
     let plain = source("", "n: i32");
+    refused(&plain.replace("tile::entry", "cutile::entry"), "src/ops/op.rs:5: k: ", "write #[tile::entry(..)]");
+    refused(&plain.replace("tile::entry", "entry"), "src/ops/op.rs:5: k: ", "write #[tile::entry(..)]");
     refused(&plain.replace("(unchecked_accesses = true)", ""), "src/ops/op.rs:5: k: ", "unchecked_accesses = true");
     refused(
         &plain.replace("unchecked_accesses = true", "unchecked_accesses = false"),
@@ -205,7 +207,7 @@ fn entries_have_one_form_and_one_place() {
     refused(&plain.replace("fn k", "fn k k"), "src/ops/op.rs:5: ", "syntax error");
     refused(&plain.replace(") {}", ") {"), "src/ops/op.rs:2: ", "an unclosed delimiter");
     assert!(
-        read(&plain.replace("cutile::entry(", "cutile::entry(optimization_hints = (default = (occupancy = 2,),), "))
+        read(&plain.replace("tile::entry(", "tile::entry(optimization_hints = (default = (occupancy = 2,),), "))
             .is_ok()
     );
     assert_eq!(read("pub fn helper() {}\n").expect("no kernels"), []);

@@ -12,7 +12,7 @@ from pathlib import Path
 
 # Anything else under the crate (target/, tests/, an editor's files) does not reach the library.
 SINGLE_FILES = ("Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", "rust-toolchain.toml", "rust-toolchain")
-FOLDERS = ("src", "build")
+FOLDERS = ("src", "build", "tile")
 REQUIRED = ("Cargo.toml", "Cargo.lock", "src/lib.rs")
 _DROPPINGS = re.compile(r"^[.#]|~$|\.(swp|swo|orig|rej|bak|tmp)$")
 

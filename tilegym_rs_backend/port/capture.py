@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.metadata
-import os
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -25,7 +22,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilegym_rs_backend.errors import TilegymRsError
-from tilegym_rs_backend.errors import ToolchainError
+from tilegym_rs_backend.port.installed import check_cuda_tile
+from tilegym_rs_backend.port.installed import import_tilegym
 from tilegym_rs_backend.port.machine import Machine
 from tilegym_rs_backend.port.machine import Patches
 from tilegym_rs_backend.port.machine import machine
@@ -37,7 +35,6 @@ from tilegym_rs_backend.port.signature import resolve_hints
 
 __all__ = ["CapturedLaunch", "bytecode", "capture", "check_cuda_tile", "import_tilegym"]
 
-TESTED_CUDA_TILE = ("1.7.0",)
 Tuning = int | str | Callable[[Sequence[Any]], int]
 
 patches = Patches()
@@ -77,11 +74,15 @@ class CapturedLaunch:
 class _Recorder:
     gpu: Machine
     tuning: Tuning
+    carry_out: Callable[[CapturedLaunch], None] | None = None
     launches: list[CapturedLaunch] = field(default_factory=list)
     chosen: dict[int, Any] = field(default_factory=dict)
 
     def launch(self, stream: Any, grid: Sequence[int], kernel: Any, args: tuple[Any, ...], **_: Any) -> None:
-        self.launches.append(_describe(kernel, grid, tuple(args), self.gpu.arch))
+        launch = _describe(kernel, grid, tuple(args), self.gpu.arch)
+        self.launches.append(launch)
+        if self.carry_out is not None:
+            self.carry_out(launch)
 
     def search(
         self,
@@ -155,8 +156,9 @@ def capture(
     sm_count: int | None = None,
     tuning: Tuning = 0,
     device: str = "meta",
+    carry_out: Callable[[CapturedLaunch], None] | None = None,
 ) -> list[CapturedLaunch]:
-    """Call ``fn`` and return the launches it asked for, in order; none is carried out.
+    """Call ``fn`` and return the launches it asked for, in order; none is carried out unless ``carry_out`` does.
 
     Args:
         fn: the host program, such as ``lambda: tilegym.ops.softmax(x, backend="cutile")``.
@@ -164,6 +166,7 @@ def capture(
         tuning: which configuration a tuner answers with: an index (clipped to the last one), a function of the list of
             configurations, or ``"all"``: record each as a candidate and go on with the first.
         device: where tensors go that ``fn`` creates with ``device="cuda"``: ``"meta"`` or ``"cpu"``.
+        carry_out: called with each launch when it is asked for, such as ``port.execute.execute`` on CPU tensors.
 
     Raises:
         ToolchainError: cuda-tile is missing or of a version whose internals were not tested.
@@ -171,7 +174,7 @@ def capture(
         Exception: whatever ``fn`` itself raises.
     """
     check_cuda_tile()
-    recorder = _Recorder(machine(arch, sm_count), tuning)
+    recorder = _Recorder(machine(arch, sm_count), tuning, carry_out)
     answers = machine_answers(recorder.gpu)
     answers["launch"] = recorder.launch
     answers["exhaustive_search"] = recorder.search
@@ -254,50 +257,3 @@ def _cuda_redirected(device: str) -> Iterator[None]:
 
     with Redirect():
         yield
-
-
-def check_cuda_tile() -> str:
-    """Return cuda-tile's version if its internals are known here.
-
-    Raises:
-        ToolchainError: it is not installed, or of another version.
-    """
-    try:
-        version = importlib.metadata.version("cuda-tile")
-    except importlib.metadata.PackageNotFoundError:
-        raise ToolchainError(
-            "cuda-tile is not installed, so cuTile Python's kernels cannot be captured. "
-            "Install it with: pip install 'tilegym-rs[ported]'"
-        ) from None
-    if version not in TESTED_CUDA_TILE:
-        raise ToolchainError(
-            f"cuda-tile {version} is installed; capturing reads internals that were tested with "
-            f"{', '.join(TESTED_CUDA_TILE)} only. Install that one: pip install cuda-tile=={TESTED_CUDA_TILE[-1]}"
-        )
-    return version
-
-
-def import_tilegym() -> Any:
-    """Import and return ``tilegym``, also where an nvcc but no driver is present.
-
-    TileGym probes nvcc while it is imported and then asks an absent driver for its GPU; without a GPU that probe is
-    pointed at a path that does not exist, for the import alone.
-    """
-    if "tilegym" in sys.modules:
-        return sys.modules["tilegym"]
-    import torch
-
-    before = os.environ.get("TILECPP_NVCC_PATH")
-    hide = not torch.cuda.is_available()
-    try:
-        if hide:
-            os.environ["TILECPP_NVCC_PATH"] = os.path.join(os.sep, "nonexistent", "nvcc")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import tilegym
-    finally:
-        if hide:
-            os.environ.pop("TILECPP_NVCC_PATH")
-            if before is not None:
-                os.environ["TILECPP_NVCC_PATH"] = before
-    return tilegym

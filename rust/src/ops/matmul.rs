@@ -21,7 +21,7 @@ pub mod matmul {
     }
 
     /// f16 and bf16. a is (M, K) as stored, or (K, M) with TRANS_A; b is (K, N), or (N, K) with TRANS_B.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn matmul_tile<
         E: ElementType,
         const BM: i32,
@@ -58,7 +58,7 @@ pub mod matmul {
 
     /// As `matmul_tile`, blocks striding over the tiles. Any grid is right; as many blocks as the device holds is fast.
     /// LATENCY (1 to 10) is the cost of a load as the compiler shall assume it; it sets how far ahead loads are issued.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn matmul_persistent<
         E: ElementType,
         const BM: i32,
@@ -103,7 +103,7 @@ pub mod matmul {
     }
 
     /// f32: the operands are rounded to tf32, ten bits of mantissa, and accumulated in f32.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn matmul_tile_tf32<
         const BM: i32,
         const BN: i32,

@@ -48,7 +48,7 @@ pub mod silu_and_mul {
     ///   (ceil(H / COLS), y, z) with y * z >= ceil(rows / ROWS); z is there because y ends at 65535.
     ///
     /// EXACT promises that nothing overhangs: H a multiple of COLS, ROWS times the blocks over the rows == rows.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn silu_and_mul_packed<
         E: ElementType,
         const ROWS: i32,
@@ -114,7 +114,7 @@ pub mod silu_and_mul {
     }
 
     /// x is the input seen as (rows, 2, H). Tiles of ROWS x COLS, numbered row by row, strided by the grid.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn silu_and_mul_tile<E: ElementType, const ROWS: i32, const COLS: i32, const TMA: bool>(
         out: &Tensor<E, { [-1, -1] }>,
         x: &Tensor<E, { [-1, -1, -1] }>,
@@ -167,7 +167,7 @@ pub mod silu_and_mul {
     }
 
     /// Gradient of the input, written in place of both halves: grad_x and x are seen as (rows, 2, H).
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn silu_and_mul_backward<E: ElementType, const ROWS: i32, const COLS: i32>(
         grad_x: &Tensor<E, { [-1, -1, -1] }>,
         grad: &Tensor<E, { [-1, -1] }>,

@@ -51,7 +51,7 @@ pub mod softmax {
     /// Both tensors contiguous, BLOCK >= columns, columns a multiple of ALIGN (elements; ALIGN elements are at most
     /// 16 bytes: the width of a load). One tile of ROWS rows per block: the grid is (ceil(rows / ROWS), 1, 1).
     /// EXACT promises that no tile overhangs: columns == BLOCK, rows a multiple of ROWS.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn softmax_packed<
         E: ElementType,
         const ROWS: i32,
@@ -105,7 +105,7 @@ pub mod softmax {
     }
 
     /// Whole rows in one tile, any strides: BLOCK >= columns, ROWS rows a tile, tiles strided by the grid.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn softmax_rows<E: ElementType, const ROWS: i32, const BLOCK: i32, const TMA: bool>(
         out: &Tensor<E, { [-1, -1] }>,
         x: &Tensor<E, { [-1, -1] }>,
@@ -143,7 +143,7 @@ pub mod softmax {
 
     /// Rows of any length and any strides: per lane a running maximum and sum over chunks of BLOCK, then a pass that
     /// reads the row again and writes.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn softmax_long<E: ElementType, const BLOCK: i32, const TMA: bool>(
         out: &Tensor<E, { [-1, -1] }>,
         x: &Tensor<E, { [-1, -1] }>,

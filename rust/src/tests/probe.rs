@@ -14,7 +14,7 @@ pub mod probe {
     use cutile::core::*;
 
     /// out[r, :] = x[r, :], rows in steps of the grid.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn probe_row<E: ElementType, const BLOCK: i32>(
         out: &Tensor<E, { [-1, -1] }>,
         x: &Tensor<E, { [-1, -1] }>,

@@ -6,7 +6,7 @@ pub mod own_softmax {
     use cutile::core::*;
 
     /// out[r, :] = softmax(scale * x[r, :]); WIDTH >= columns.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn own_softmax<E: ElementType, const WIDTH: i32>(
         out: &Tensor<E, { [-1, -1] }>,
         x: &Tensor<E, { [-1, -1] }>,
@@ -38,7 +38,7 @@ pub mod own_softmax {
     }
 
     /// The same with one thing changed, the negative control: the maximum is added, not subtracted.
-    #[cutile::entry(unchecked_accesses = true)]
+    #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn own_softmax_changed<E: ElementType, const WIDTH: i32>(
         out: &Tensor<E, { [-1, -1] }>,
         x: &Tensor<E, { [-1, -1] }>,
