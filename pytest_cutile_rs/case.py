@@ -146,7 +146,7 @@ class OpSuite(ABC):
         return op(*call.args, backend=backend, **call.kwargs)
 
     def outputs(self, case: Case, call: Call, result: Any) -> tuple[Any, ...]:
-        """The tensors to judge, in the order of ``reference``; the first tensor of the result unless an op knows better.
+        """The tensors to judge, in ``reference``'s order; the result's first unless an op knows better.
 
         An op that works in place or returns extras says here what counts.
         """

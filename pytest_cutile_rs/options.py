@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_cutile_rs.case import CHECKS
-from pytest_cutile_rs.case import DTYPES
+from pytest_cutile_rs.case import TORCH_DTYPES
 
 ID_ROOT = "cutile_rs"
 
@@ -38,7 +38,7 @@ class _Option:
 
 _VALUED = (
     _Option("ops", "", "OP[,OP]", "ops to check (default: all)"),
-    _Option("dtypes", "", "DTYPE[,DTYPE]", f"dtypes to check, of {','.join(DTYPES)} (default: all)"),
+    _Option("dtypes", "", "DTYPE[,DTYPE]", f"dtypes to check, of {','.join(TORCH_DTYPES)} (default: all)"),
     _Option("checks", ",".join(CHECKS), "CHECK[,CHECK]", f"checks to run (default: {','.join(CHECKS)})"),
     _Option("arch", "", "ARCH", "architecture to compile for (default: the GPU's own, sm_90 without a GPU)"),
     _Option("out", ".cutile_rs", "DIR", "folder of the reports (default: .cutile_rs)"),
@@ -154,7 +154,7 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         enabled=flag("cutile_rs") or bool(ids) or bool(config.getoption("cutile_rs_list", False)),
         ids=tuple(ids),
         ops=_names(value("cutile_rs_ops")),
-        dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), DTYPES) or DTYPES,
+        dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), tuple(TORCH_DTYPES)) or tuple(TORCH_DTYPES),
         checks=_choices("--cutile-rs-checks", value("cutile_rs_checks"), CHECKS) or CHECKS,
         quick=flag("cutile_rs_quick"),
         arch=_arch(value("cutile_rs_arch")),

@@ -152,7 +152,7 @@ class Matmul(OpSuite):
         flags = case.kwargs
         return (a.t() if flags.get("trans_a") else a), (b.t() if flags.get("trans_b") else b)
 
-    def tolerance_for(self, case: Case) -> Tolerance:
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
         """The absolute part grows with sqrt(K), as the rounding noise of a sum of K products does."""
         base = self.tolerance[case.dtype]
         size = 65504.0 if case.data == "overflow" else 1.0
