@@ -67,12 +67,14 @@ class PeerRun:
         launches: kernels launched, by name, in order.
         blocks: tile blocks of all launches together.
         approximate: operations whose approximate mode was executed exactly.
+        modified: one line per argument that was changed and is not said to be (``OpSuite.in_place``).
     """
 
     outputs: tuple[Any, ...]
     launches: tuple[str, ...] = ()
     blocks: int = 0
     approximate: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
 
 
 class Peer(Protocol):

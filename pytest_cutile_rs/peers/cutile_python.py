@@ -92,7 +92,9 @@ class CutilePython:
         """See ``Peer``; a tuner gets the first configuration that it would have tried."""
         reply = self._worker.ask(Execute(type(suite).__module__, suite.name, case, arch, seed))
         if not isinstance(reply, Failure):
-            return PeerRun(tuple(map(unpack, reply.outputs)), reply.launches, reply.blocks, reply.approximate)
+            return PeerRun(
+                tuple(map(unpack, reply.outputs)), reply.launches, reply.blocks, reply.approximate, reply.modified
+            )
         what = f"{suite.name}[{case.id}] for {arch}"
         if reply.kind:
             raise PeerFault(reply.kind, f"cuTile Python's {what}, executed on the CPU: {reply.message}")

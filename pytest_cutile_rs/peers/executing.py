@@ -8,6 +8,9 @@ from typing import Any
 
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.checks.arguments import copied
+from pytest_cutile_rs.checks.arguments import modified
+from pytest_cutile_rs.checks.guard import guarded
 from pytest_cutile_rs.peers.wire import Packed
 from pytest_cutile_rs.peers.wire import pack
 
@@ -20,12 +23,14 @@ class Executed:
     launches: tuple[str, ...]
     blocks: int
     approximate: tuple[str, ...]
+    modified: tuple[str, ...]
 
 
 def execute(suite: OpSuite, case: Case, arch: str, seed: int) -> Executed:
     """Run a case on CPU tensors.
 
-    What the op allocates with ``torch.empty`` and its kind counts as unwritten. A tuner gets the first configuration
+    What the op allocates with ``torch.empty`` and its kind counts as unwritten and is NaN, so that an output which no
+    kernel stored shows. A tuner gets the first configuration
     it would have tried, as for the comparison of kernels.
 
     Raises:
@@ -41,6 +46,7 @@ def execute(suite: OpSuite, case: Case, arch: str, seed: int) -> Executed:
 
     capturing.import_tilegym().set_backend("cutile")
     call = suite.inputs(case, "cpu", case.seed(seed))
+    before = copied(call)
     launches: list[str] = []
     approximate: set[str] = set()
     blocks = 0
@@ -57,7 +63,7 @@ def execute(suite: OpSuite, case: Case, arch: str, seed: int) -> Executed:
         approximate.update(statistics.approximate)
         blocks += statistics.blocks
 
-    with torch.no_grad(), fresh.uninitialized_memory():
+    with torch.no_grad(), guarded(), fresh.uninitialized_memory():
         capturing.capture(run, arch, device="cpu", carry_out=carry_out)
     outputs = tuple(pack(output) for output in suite.outputs(case, call, result))
-    return Executed(outputs, tuple(launches), blocks, tuple(sorted(approximate)))
+    return Executed(outputs, tuple(launches), blocks, tuple(sorted(approximate)), tuple(modified(suite, before, call)))
