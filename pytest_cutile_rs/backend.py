@@ -118,7 +118,7 @@ class CutileRsBackend:
                 name=launch.kernel,
                 grid=tuple(launch.grid),
                 hints=dict(launch.hints),
-                bytecode=artifacts.emit(library, launch.token, arch),
+                bytecode=artifacts.bytecode(library, launch.token, arch),
                 spec_text=launch.spec_text,
                 constants=dict(launch.constants),
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which cases a CPU can execute in a second or two, and which need a GPU."""
+"""Which cases a CPU can execute in about a second, and which need a GPU."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pytest_cutile_rs.case import OpSuite
 
 CPU = "cpu"
 GPU = "gpu"
-EXECUTED_BYTES = 32 << 20
-EXECUTED_FLOPS = 1 << 30
+EXECUTED_BYTES = 10 << 20
+EXECUTED_FLOPS = 1 << 29
 """A case that moves or computes more than this is not executed on a CPU."""
 
 

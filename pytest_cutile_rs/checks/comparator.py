@@ -163,8 +163,8 @@ def _ulp(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     import torch
 
     limits = torch.finfo(dtype)
-    exponent = torch.floor(torch.log2(values.abs().clamp(min=limits.tiny)))
-    return torch.pow(torch.full_like(values, 2.0), exponent) * limits.eps
+    _, exponent = torch.frexp(values.abs().clamp(min=limits.tiny))
+    return torch.ldexp(torch.full_like(values, limits.eps), exponent - 1)
 
 
 def _unit(values: torch.Tensor, dtype: torch.dtype, tolerance: Tolerance) -> torch.Tensor:

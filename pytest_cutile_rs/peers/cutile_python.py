@@ -29,6 +29,7 @@ from pytest_cutile_rs.peers.worker import Request
 TIMEOUT_S = 300.0
 _WORKER_ENVIRONMENT: dict[str, str | None] = {
     "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": "1",  # it works beside this process
     "DISABLE_FALLBACK": "1",
     "CUTILE_TUTORIALS_BACKEND": None,
     "TILEGYM_DISABLE_AUTOTUNE": None,
