@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
+from pytest_cutile_rs.size import CPU
+from pytest_cutile_rs.size import EXECUTED_BYTES
+from pytest_cutile_rs.size import EXECUTED_FLOPS
+from pytest_cutile_rs.size import size_of
 from pytest_cutile_rs.suites import suites
 
 ID = re.compile(r"cutile_rs::(numerics|ir|sass|perf)::\w+\[[\w.\-]+\]")
@@ -111,3 +116,38 @@ def test_the_built_in_suites_are_big_enough_and_quick_is_small() -> None:
         assert {case.op for case in suite.cases} == {name}
         assert any(case.raises for case in suite.cases)
         assert any(0 in case.shape for case in suite.cases)
+
+
+@pytest.mark.parametrize("name", sorted(suites()))
+def test_every_dtype_layout_and_kind_of_data_has_a_case_that_a_cpu_can_execute(name: str) -> None:
+    suite = suites()[name]
+    cases = [case for case in suite.cases if not case.raises]
+    wanted = {(case.dtype, case.layout, case.data) for case in cases}
+    there = {(case.dtype, case.layout, case.data) for case in cases if size_of(suite, case) == CPU}
+    assert wanted - there == set()
+
+
+@pytest.mark.parametrize("name", ["softmax", "silu_and_mul", "matmul"])
+def test_at_least_forty_cases_are_of_cpu_size(name: str) -> None:
+    suite = suites()[name]
+    assert sum(size_of(suite, case) == CPU for case in suite.cases if not case.raises) >= 40
+
+
+def test_the_size_follows_bytes_and_operations() -> None:
+    class Sized(type(suites()["softmax"])):
+        moved = computed = 0
+
+        def bytes_moved(self, case):
+            return self.moved
+
+        def flops(self, case):
+            return self.computed
+
+    suite = Sized()
+    case = suite.cases[0]
+    assert size_of(suite, case) == "cpu"
+    suite.moved = EXECUTED_BYTES + 1
+    assert size_of(suite, case) == "gpu"
+    assert size_of(suite, dataclasses.replace(case, raises="refused")) == "cpu"
+    suite.moved, suite.computed = 0, EXECUTED_FLOPS + 1
+    assert size_of(suite, case) == "gpu"
