@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Kernels with a right form (WRONG=False) and one wrong form, each wrong in one of the ways people get kernels wrong."""
+"""Kernels with a right form (WRONG=False) and a wrong one, each wrong in one of the ways people get kernels wrong."""
+# ruff: noqa: SIM108 - one form per branch, so that the wrong one can be read
 
 import cuda.tile as ct
 
@@ -36,9 +37,9 @@ def shifted_copy(out, x, n: int, BLOCK: ct.Constant[int], WRONG: ct.Constant[boo
 
 
 @ct.kernel
-def strided_copy(out, x, rows: int, columns: int, HEIGHT: ct.Constant[int], WIDTH: ct.Constant[int], WRONG: ct.Constant[bool]):  # fmt: skip
-    r = ct.arange(HEIGHT, dtype=ct.int32)[:, None]
-    c = ct.arange(WIDTH, dtype=ct.int32)[None, :]
+def strided_copy(out, x, rows: int, columns: int, TILE: ct.Constant[int], WRONG: ct.Constant[bool]):
+    r = ct.arange(TILE, dtype=ct.int32)[:, None]
+    c = ct.arange(TILE, dtype=ct.int32)[None, :]
     if WRONG:  # row and column strides swapped
         at = r + c * rows
     else:

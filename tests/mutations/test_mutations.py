@@ -43,7 +43,7 @@ HALF_ULP = Tolerance(2**-8, 0.0, "one rounding to 8 bits")
 
 @dataclass(frozen=True)
 class Mutation:
-    """`host(wrong)` launches a kernel and returns its output and the fp64 reference; `caught_by` is what must say no."""
+    """`host(wrong)` launches a kernel and returns output and fp64 reference; `caught_by` is what must say no."""
 
     name: str
     caught_by: str
@@ -83,7 +83,7 @@ def bounded(wrong: bool) -> tuple[Any, Any]:
 def strided(wrong: bool) -> tuple[Any, Any]:
     x = numbers(16, 16)
     out = torch.empty_like(x)
-    launch((1,), kernels.strided_copy, out, x.reshape(-1), 16, 16, 16, 16, wrong)
+    launch((1,), kernels.strided_copy, out, x.reshape(-1), 16, 16, 16, wrong)
     return out, x.double()
 
 
