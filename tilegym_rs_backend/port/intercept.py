@@ -32,6 +32,9 @@ class Answers(Protocol):
     def exhaustive_search(self, search_space: Any, stream: Any, *args: Any, **options: Any) -> Any:
         """See ``cuda.tile.tune.exhaustive_search``."""
 
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Call ``function`` with this in force, and return what it returns."""
+
 
 @contextlib.contextmanager
 def answering(answers: Answers) -> Iterator[None]:
@@ -111,7 +114,6 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         answers = getattr(ctx, _CTX, None)
         if answers is None:
             return original(ctx, *grads)
-        with answering(answers):
-            return original(ctx, *grads)
+        return answers.run(lambda: original(ctx, *grads))
 
     return backward
