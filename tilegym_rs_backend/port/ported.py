@@ -26,7 +26,7 @@ from ..errors import CompileError
 from ..launch import bind
 from ..target import Target
 from ..tensors import meta_of
-from .crate import PortedCrate
+from .cached import CachedCrate
 from .signature import signature
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class Entry:
 class PortedKernels:
     """Translated kernels by key; safe to use from several threads and processes."""
 
-    def __init__(self, crate: PortedCrate | None = None) -> None:
-        self.crate = crate or PortedCrate()
+    def __init__(self, crate: CachedCrate | None = None) -> None:
+        self.crate = crate or CachedCrate()
         self._entries: dict[str, Entry] = {}
         self._lock = threading.RLock()
 
@@ -130,22 +130,18 @@ class PortedKernels:
         return found
 
     def _add(self, made: dict[str, tuple[Entry, str]], failed: dict[str, Exception]) -> None:
-        try:
-            self.crate.add({entry.name: text for entry, text in made.values()})
-        except CompileError as error:
-            if len(made) == 1:
-                [(entry, _)] = made.values()
-                failed[entry.name] = error
-                return
-            for key, each in made.items():  # one by one, so that one kernel's failure is its own
-                self._add({key: each}, failed)
-            return
+        refused = self.crate.add({entry.name: text for entry, text in made.values()})
         for key, (entry, _) in made.items():
+            if entry.name in refused:
+                failed[entry.name] = CompileError(
+                    f"rustc refused {entry.name}, translated from Python: {refused[entry.name]}"
+                )
+                continue
             self._entries[key] = entry
             _write(self._file(key), json.dumps(asdict(entry)))
 
     def _file(self, key: str) -> Path:
-        return self.crate.root / "map" / f"{key}.json"
+        return self.crate.folder / "map" / f"{key}.json"
 
 
 def key_of(launch: CapturedLaunch) -> str:
