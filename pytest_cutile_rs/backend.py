@@ -97,19 +97,17 @@ class CutileRsBackend:
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""
         from tilegym_rs_backend import artifacts
-        from tilegym_rs_backend.library import get_library
         from tilegym_rs_backend.target import record
 
         call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
         with record(arch) as recorded:
             suite.call(call, backend=OURS)
-        library = get_library()
         return tuple(
             Launch(
                 name=launch.kernel,
                 grid=tuple(launch.grid),
                 hints=dict(launch.hints),
-                bytecode=artifacts.emit(library, launch.token, arch),
+                bytecode=artifacts.emit(launch.library, launch.token, arch),
                 spec_text=launch.spec_text,
                 constants=dict(launch.constants),
             )

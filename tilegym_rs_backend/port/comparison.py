@@ -73,7 +73,8 @@ def compare_launch(kernels: PortedKernels, launch: CapturedLaunch, assemblies: i
         target = recorder_target(launch.arch)
         run, positions = kernels.bound(launch, target)
         run(*(0 for _ in positions))
-        ours = emit(kernels.crate.library(), target.recorded[-1].token, launch.arch)
+        recorded = target.recorded[-1]
+        ours = emit(recorded.library, recorded.token, launch.arch)
         translated = assemble(ours, launch.arch, name=entry.name)
     except CompileError as error:
         return Comparison("NOT-COMPILED", str(error), **facts)  # type: ignore[arg-type]
