@@ -44,7 +44,7 @@ def broadcast(emitter: Emitter, operation: Any) -> None:
 
 def constant_source(emitter: Emitter, variable: Any) -> Any:
     """The constant that a variable is a reshaped or broadcast form of, None if it is none."""
-    found = emitter.definitions.get(variable.name)
+    found: Any = emitter.definitions.get(variable.name)
     while type(found).__name__ in ("TileReshape", "TileBroadcast"):
         found = emitter.definitions.get(found.x.name)
     return found if type(found).__name__ == "TypedConst" else None

@@ -7,6 +7,7 @@ computed by the launcher. A floating-point constant is passed as its bits: const
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Generics:
         """In declaration order."""
         return tuple(self._found.values())
 
-    def baked(self, expressions_in_text: bool = True) -> tuple[str, ...]:
+    def baked(self) -> tuple[str, ...]:
         """The kernel's constants that no generic depends on: their values are part of the text."""
         used = " ".join(generic.expression for generic in self._found.values())
         words = set("".join(c if c.isalnum() or c == "_" else " " for c in used).split())
@@ -93,10 +94,7 @@ def float_bits(value: float, encoding: str) -> int:
 
 def _bf16_bits(value: float) -> int:
     """Round to nearest even on the f32 bits; NaN keeps a quiet bit."""
-    [word] = struct.unpack("<I", struct.pack("<f", value))
-    if value != value:
-        half = (word >> 16) | 0x40
-    else:
-        half = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
-    half &= 0xFFFF
+    word = int(struct.unpack("<I", struct.pack("<f", value))[0])
+    rounded = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
+    half = ((word >> 16) | 0x40 if math.isnan(value) else rounded) & 0xFFFF
     return half - 0x10000 if half & 0x8000 else half

@@ -11,6 +11,7 @@ from tilegym_rs_backend.port.capture import CapturedLaunch
 from tilegym_rs_backend.port.translate import emit_arithmetic  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_constants  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_kernel  # noqa: F401
+from tilegym_rs_backend.port.translate import emit_lists  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_pointers  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_shapes  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_views  # noqa: F401
