@@ -161,7 +161,7 @@ fn launches_and_keys_that_do_not_fit() {
     let list = |n: usize, what: &str| (0..n).map(|i| format!("p{i}: {what}")).collect::<Vec<_>>().join(", ");
     assert!(read(&source("", &list(11, "&Tensor<f32, {[-1,-1,-1,-1,-1]}>"))).is_ok());
     refused_params("", &list(18, "&Tensor<f32, {[-1,-1,-1,-1,-1]}>"), "198 launch parameters, at most 192");
-    refused_params("", &list(129, "i32"), "129 launch parameters");
+    refused_params("", &list(193, "i32"), "193 launch parameters");
     assert!(read(&source("", &list(61, "*mut f32"))).is_ok());
     refused_params("", &list(62, "*mut f32"), "65 key words");
 }

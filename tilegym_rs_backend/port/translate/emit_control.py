@@ -159,7 +159,10 @@ def _before(emitter: Emitter, variable: Any, ends: Sequence[Any], position: int)
             return Value(emitter.token(output), Form.TOKEN) if token else Value(emitter.tile(output), Form.TILE)
     if token:
         return Value(ROOT_TOKEN, Form.TOKEN)
-    return Value(tile_constant(emitter, 0, ty, emitter.element(ty.dtype)), Form.TILE)
+    element = emitter.element(ty.dtype)
+    if element.startswith("*"):
+        raise refused(emitter.current, "addresses that both arms compute have no Rust form")
+    return Value(tile_constant(emitter, 0, ty, element), Form.TILE)
 
 
 @emits("EndBranch", python="(the end of an arm)", rust="assignments")

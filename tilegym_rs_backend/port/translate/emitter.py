@@ -202,9 +202,11 @@ class Emitter:
         for scope in self._as_tile:
             if variable.name in scope:
                 return scope[variable.name]
-        stem = value.text if value.text.isidentifier() else "c"
-        name = self.names.fresh(f"{stem}_t")
-        self.code.let(name, self.type_of(variable), f"scalar_to_tile({value.text})", pure=True)
+        # A literal through scalar_to_tile keeps its value as a bound, and comparing two such tiles fails.
+        literal = value.text[0].isdigit()
+        name = self.names.fresh(f"{value.text}_t" if value.text.isidentifier() else "c")
+        text = f"constant({value.text}, shape![])" if literal else f"scalar_to_tile({value.text})"
+        self.code.let(name, self.type_of(variable), text, pure=True)
         self._as_tile[-1][variable.name] = name
         return name
 
@@ -295,4 +297,8 @@ def dispatch(emitter: Emitter, operation: Any) -> None:
     emitter.enter(operation)
     if found is None:
         raise refused(operation, "no Rust form of this operation is known")
-    found.handler(emitter, operation)
+    try:
+        found.handler(emitter, operation)
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        # An attribute or type that the emitter was not written for.
+        raise refused(operation, f"this form of it is not known ({type(error).__name__}: {error})") from error

@@ -8,6 +8,7 @@ computed by the launcher. A floating-point constant is passed as its bits: const
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,16 +52,14 @@ class Generics:
     def _add(self, expression: Expression, encoding: str, value: int) -> str:
         key = (str(expression), encoding)
         if key not in self._found:
-            stem = expression.identifier()
+            stem = expression.identifier().upper()
             if encoding != "i32":
-                stem = f"{stem}_{encoding.upper()}_BITS" if encoding != "f32" else f"{stem}_BITS"
-            if not (expression.is_name and encoding == "i32"):
-                stem = stem.upper()
-            if stem[0].isdigit():
-                stem = f"N{stem}"
-            taken = {generic.name for generic in self._found.values()} | set(self._constants)
+                stem = f"{stem}_BITS" if encoding == "f32" else f"{stem}_{encoding.upper()}_BITS"
+            # A Rust constant is upper case and ASCII, and `E` is the type generic.
+            stem = re.sub(r"[^0-9A-Z_]", "_", stem)
+            stem = f"N_{stem}" if stem == "E" or stem[0].isdigit() else stem
             name, number = stem, 2
-            while name in taken and not (expression.is_name and encoding == "i32"):
+            while name in self.names:
                 name, number = f"{stem}_{number}", number + 1
             self._found[key] = Generic(name, str(expression), encoding, value)
         return self._found[key].name

@@ -21,7 +21,6 @@ from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
 from tilegym_rs_backend.port.translate.origins import Origins
-from tilegym_rs_backend.port.translate.refuse import Refused
 from tilegym_rs_backend.port.translate.typed_ir import KernelParameter
 from tilegym_rs_backend.tensors import MAX_RANK
 
@@ -195,8 +194,6 @@ def _declare(made: Parameters, emitter: Emitter, parameter: KernelParameter, fla
         pointer = emitter.temporary(f"{name}_ptr", "PointerTile<*mut i64, { [] }>", f"pointer_to_tile({name})")
         emitter.alias(base, pointer)
         return
-    if not _is_array(constraint):
-        raise Refused("parameter", f"{name} is a {kind.removesuffix('Constraint').lower()}, which has no Rust form")
     made._rust[parameter.name] = name
     element, rank = emitter.element(constraint.dtype), constraint.ndim
     if not flat:
