@@ -71,7 +71,7 @@ def clipped(out, x, limit: int, WIDTH: ConstInt, HALF_SCALE: ConstFloat, FLIP: C
     if block >= limit:
         return
     tile = ct.load(x, index=(block,), shape=(WIDTH,))
-    if block % 2 == 0:
+    if block % 2 == 0:  # noqa: SIM108
         scaled = tile * (HALF_SCALE * 0.5)
     else:
         scaled = tile + HALF_SCALE
@@ -134,6 +134,11 @@ def row_offsets(out, x, ROWS: ConstInt, COLS: ConstInt):
     ct.scatter(out, (rows[:, None], columns[None, :]), tile + 1.0)
 
 
+@ct.kernel
+def select(out, WIDTH: ConstInt):
+    ct.store(out, index=(ct.bid(0),), tile=ct.zeros((WIDTH,), dtype=ct.float32))
+
+
 def meta(*shape, dtype=torch.float32, strides=None):
     if strides is not None:
         return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
@@ -166,6 +171,7 @@ def launches():
         "row_statistics_odd": launch(row_statistics, meta(63), meta(63), meta(63, 100, dtype=HALF), 63, 128),
         "histogram": launch(histogram, meta(64, dtype=torch.int32), w, 256, 64),
         "batched_outer": launch(batched_outer, meta(4, 16, 32), meta(4, 16), meta(4, 32), 16, 32),
+        "select": launch(select, v, 256),
         "stencil": launch(stencil, v, v, 4096, 256),
         "halve_until_small": launch(halve_until_small, v, v, 1.0, 256),
         "clipped": launch(clipped, v, v, 3, 256, 0.1, False),

@@ -18,7 +18,7 @@ def prints(x, WIDTH: ConstInt):
 @ct.kernel
 def asserts(x, WIDTH: ConstInt):
     tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
-    ct.assert_(ct.sum(tile, 0) > 0.0)  # REFUSED
+    ct.assert_(ct.sum(tile, 0) > 0.0)  # noqa: PT009 REFUSED
     ct.store(x, index=(ct.bid(0),), tile=tile)
 
 
@@ -77,6 +77,11 @@ def packs(out, x, WIDTH: ConstInt):
 def truth_of_floats(out, x, WIDTH: ConstInt):
     tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
     ct.store(out, index=(ct.bid(0),), tile=ct.astype(tile, ct.bool_))  # REFUSED
+
+
+@ct.kernel
+def takes_pair(pair, WIDTH: ConstInt):
+    ct.store(pair[0], index=(ct.bid(0),), tile=ct.load(pair[1], index=(ct.bid(0),), shape=(WIDTH,)))
 
 
 def launches():

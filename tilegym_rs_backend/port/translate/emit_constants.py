@@ -13,10 +13,10 @@ from tilegym_rs_backend.port.translate.element_types import is_unsigned
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import NeedsConcreteType
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.generics import float_bits
 from tilegym_rs_backend.port.translate.provenance import expression_of
 from tilegym_rs_backend.port.translate.provenance import is_derived
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 @emits("TypedConst", python="literals, Constant parameters, full, zeros", rust="literal, constant, broadcast_scalar")

@@ -11,9 +11,9 @@ from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
-from tilegym_rs_backend.port.translate.emitter import dispatch
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import dispatch
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 def emit_block(emitter: Emitter, operations: Sequence[Any]) -> None:

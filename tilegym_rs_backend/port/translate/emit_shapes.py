@@ -10,8 +10,8 @@ from tilegym_rs_backend.port.translate.element_types import is_float
 from tilegym_rs_backend.port.translate.emit_constants import scalar_literal
 from tilegym_rs_backend.port.translate.emit_constants import tile_constant
 from tilegym_rs_backend.port.translate.emitter import Emitter
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 @emits("TileArange", python="arange", rust="iota")

@@ -16,8 +16,8 @@ from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
-from tilegym_rs_backend.port.translate.emitter import dispatch
 from tilegym_rs_backend.port.translate.names import Names
+from tilegym_rs_backend.port.translate.registry import dispatch
 from tilegym_rs_backend.port.translate.statements import render
 from tilegym_rs_backend.port.translate.statements import tidy
 from tilegym_rs_backend.port.translate.statements import words
