@@ -2,6 +2,9 @@
 //! build.rs's parts on small sources: what they read, and what they refuse, with file and line.
 
 #[allow(dead_code)]
+#[path = "../build/attributes.rs"]
+mod attributes;
+#[allow(dead_code)]
 #[path = "../build/check.rs"]
 mod check;
 #[allow(dead_code)]
@@ -61,7 +64,7 @@ fn a_signature_is_read() {
         (k.name.as_str(), k.op.as_str(), k.module.as_str(), k.source().as_str()),
         ("k", "op", "m", "src/ops/op.rs:5")
     );
-    let param = |name: &str, kind| Param { name: name.into(), kind };
+    let param = |name: &str, kind| Param { name: name.into(), kind, holds: None };
     assert_eq!(
         k.params,
         [

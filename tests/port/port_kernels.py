@@ -154,6 +154,29 @@ def launch(kernel, *args, grid=(4,)):
 
 
 HALF = torch.float16
+# The keys of launches(), known before anything is captured.
+NAMES = (
+    "scale_rows",
+    "scale_rows_odd",
+    "scale_rows_one",
+    "scale_rows_transposed",
+    "row_statistics",
+    "row_statistics_odd",
+    "histogram",
+    "batched_outer",
+    "select",
+    "stencil",
+    "halve_until_small",
+    "clipped",
+    "product",
+    "running_sum",
+    "add_all",
+    "row_offsets",
+    "row_offsets_odd",
+    "mixed_bits",
+    "half_offset",
+    "narrowed",
+)
 
 
 def launches():
