@@ -8,15 +8,15 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
 
-import port_kernels as kernels  # noqa: E402
+import port_kernels as kernels
 
-from tilegym_rs_backend.errors import CompileError  # noqa: E402
-from tilegym_rs_backend.errors import ToolchainError  # noqa: E402
-from tilegym_rs_backend.port import specialize  # noqa: E402
-from tilegym_rs_backend.port.compare import IDENTICAL  # noqa: E402
-from tilegym_rs_backend.port.compare import Entries  # noqa: E402
-from tilegym_rs_backend.port.compare import build  # noqa: E402
-from tilegym_rs_backend.port.compare import compare  # noqa: E402
+from tilegym_rs_backend.errors import CompileError
+from tilegym_rs_backend.errors import ToolchainError
+from tilegym_rs_backend.port import specialize
+from tilegym_rs_backend.port.compare import IDENTICAL
+from tilegym_rs_backend.port.compare import Entries
+from tilegym_rs_backend.port.compare import build
+from tilegym_rs_backend.port.compare import compare
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
@@ -43,7 +43,8 @@ def comparisons(launches, folder):
 @pytest.mark.parametrize("name", sorted(kernels.NAMES))
 def test_the_machine_code_is_the_originals(comparisons, name):
     found = comparisons[name]
-    assert found.verdict == IDENTICAL, f"{found.verdict}: {found.detail}\n{found.translation and found.translation.source}"
+    source = found.translation.source if found.translation else ""
+    assert found.verdict == IDENTICAL, f"{found.verdict}: {found.detail}\n{source}"
 
 
 def test_launches_of_one_class_share_an_entry(comparisons):

@@ -42,8 +42,7 @@ ordering::Weak, scope::TileBlock, tma::Enabled, None, [false, false], shape![ROW
         // port_kernels.py:LINE
         let t: Tile<f32, { [ROWS, COLS] }> = convert_tile(tile_2);
         let alpha_t: Tile<f32, { [] }> = scalar_to_tile(alpha);
-        let t_2: Tile<f32, { [1, 1] }> = alpha_t.reshape(shape![1, 1]);
-        let t_3: Tile<f32, { [ROWS, COLS] }> = t_2.broadcast(shape![ROWS, COLS]);
+        let t_3: Tile<f32, { [ROWS, COLS] }> = alpha_t.reshape(shape![1, 1]).broadcast(shape![ROWS, COLS]);
         let scaled: Tile<f32, { [ROWS, COLS] }> = t * t_3;
         // port_kernels.py:LINE
         let t_4: Tile<E, { [ROWS, COLS] }> = convert_tile(scaled);
@@ -220,3 +219,13 @@ def test_a_translation_leaves_no_hooks_behind():
     translate(launch(kernels.stencil, meta(64), meta(64), 64, 64))
     assert (front._transform_ir, front.eliminate_assign_ops, core_ops.canonicalize_const_value_for_type) == before
     assert types._tile_ty_cache is cache
+
+
+def test_the_table_of_constructs_is_the_emitters():
+    from pathlib import Path
+
+    from tilegym_rs_backend.port.translate.constructs import table
+
+    page = (Path(__file__).parents[2] / "docs" / "kernels.md").read_text()
+    between = page.split("<!-- constructs -->\n")[1].split("<!-- end of constructs -->")[0]
+    assert between == table(), "run python -m tilegym_rs_backend.port.translate.constructs and paste its output"
