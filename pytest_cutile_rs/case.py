@@ -23,9 +23,10 @@ TORCH_DTYPES = {
     "f8e5m2": "float8_e5m2",
     "i32": "int32",
     "i64": "int64",
+    "u8": "uint8",
 }
 """Every dtype a case may have, by its short name."""
-ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i32": 4, "i64": 8}
+ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i32": 4, "i64": 8, "u8": 1}
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class OpSuite(ABC):
         nan_policy, rounding_policy: in words, for a failure's report.
         reference_dtype: what the reference is computed in.
         in_place: positions and names of arguments that the op writes to; every other tensor must come out as it was.
+        min_arch: the first architecture that has the op, empty when all have it.
     """
 
     name: str
@@ -115,6 +117,7 @@ class OpSuite(ABC):
     rounding_policy: str
     reference_dtype: str = "float64"
     in_place: ClassVar[tuple[int | str, ...]] = ()
+    min_arch: ClassVar[str] = ""
 
     @abstractmethod
     def inputs(self, case: Case, device: str, seed: int) -> Call:
