@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from abc import ABC
 from abc import abstractmethod
@@ -107,6 +108,7 @@ class OpSuite(ABC):
         nan_policy, rounding_policy: in words, for a failure's report.
         reference_dtype: what the reference is computed in.
         in_place: positions and names of arguments that the op writes to; every other tensor must come out as it was.
+        module: where TileGym keeps the public function.
         min_arch: the first architecture that has the op, empty when all have it.
     """
 
@@ -117,6 +119,7 @@ class OpSuite(ABC):
     rounding_policy: str
     reference_dtype: str = "float64"
     in_place: ClassVar[tuple[int | str, ...]] = ()
+    module: ClassVar[str] = "tilegym.ops"
     min_arch: ClassVar[str] = ""
 
     @abstractmethod
@@ -140,10 +143,8 @@ class OpSuite(ABC):
         """Floating-point operations of the call."""
 
     def call(self, call: Call, backend: str | None = None) -> Any:
-        """Runs the op through ``tilegym.ops``; ``backend`` overrides the one that is set."""
-        import tilegym
-
-        op = getattr(tilegym.ops, self.name)
+        """Runs the op through TileGym's public function; ``backend`` overrides the one that is set."""
+        op = getattr(importlib.import_module(self.module), self.name)
         if backend is None:
             return op(*call.args, **call.kwargs)
         return op(*call.args, backend=backend, **call.kwargs)

@@ -67,7 +67,7 @@ def compare(
 ) -> Comparison:
     """Compares ``got`` with a reference of higher precision on the same device.
 
-    NaN and infinities must sit in the same places, with the same sign; the reference's are those of its value rounded
+    Integers must be equal. NaN and infinities must sit in the same places, with the same sign; the reference's are those of its value rounded
     to ``got``'s dtype. An element whose reference lies within the tolerance of the dtype's largest number may be
     either finite or infinite.
 
@@ -88,6 +88,8 @@ def compare(
     if got.numel() == 0:
         return Comparison(() if empty_ok else ("nothing was compared: the result is empty",))
     rounded = want.to(got.dtype)
+    if not got.dtype.is_floating_point:
+        return _exact(got, rounded)
     if bool(torch.isnan(rounded).all()) and not no_information_ok:
         return Comparison(("the reference is NaN everywhere: this case has no information",), total=got.numel())
 
@@ -119,6 +121,27 @@ def compare(
         bad=int(bad.sum()),
         total=got.numel(),
         rows=tuple(_rows(got, want, bad)) if problems else (),
+    )
+
+
+def _exact(got: torch.Tensor, want: torch.Tensor) -> Comparison:
+    """Integers: every element is the same."""
+    import torch
+
+    bad = got != want
+    count = int(bad.sum())
+    if not count:
+        return Comparison((), total=got.numel())
+    rows = ["first bad elements (index: got, want):"]
+    rows += [
+        f"  {index}: {int(got[tuple(index)])}, {int(want[tuple(index)])}" for index in torch.nonzero(bad)[:_SHOWN].tolist()
+    ]
+    return Comparison(
+        (f"{count} of {got.numel()} integers ({100 * count / got.numel():.3g} %) differ",),
+        max_abs=float((got.to(torch.float64) - want.to(torch.float64)).abs().max()),
+        bad=count,
+        total=got.numel(),
+        rows=tuple(rows),
     )
 
 

@@ -41,6 +41,16 @@ def test_special_values_are_exact_requirements(got: list[float], want: list[floa
     assert problem in found.message()
 
 
+def test_integers_are_equal_or_wrong() -> None:
+    got, want = torch.tensor([[1, 2], [3, 4]], dtype=torch.int32), torch.tensor([[1, 2], [3, 4]])
+    assert compare(got, want, TOLERANCE).ok
+    want[1, 0] = 9
+    found = compare(got, want, TOLERANCE)
+    assert "1 of 4 integers (25 %) differ" in found.message()
+    assert "[1, 0]: 3, 9" in found.message()
+    assert (found.max_abs, found.bad) == (6.0, 1)
+
+
 def test_an_all_nan_reference_has_no_information_unless_the_case_says_so() -> None:
     assert "no information" in check([NAN], [NAN]).message()
     assert check([NAN], [NAN], no_information_ok=True).ok
