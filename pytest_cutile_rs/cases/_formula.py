@@ -50,6 +50,16 @@ class FormulaSuite(OpSuite):
         return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
+def factory(suite: OpSuite, backend: str | None) -> Any:
+    """What the op, a factory without required arguments, returns."""
+    return OpSuite.call(suite, Call(()), backend)
+
+
+def invoke_made(suite: OpSuite, call: Call, backend: str | None) -> Any:
+    """Calls the function that the op, a factory without required arguments, returns."""
+    return factory(suite, backend)(*call.args, **call.kwargs)
+
+
 def widened(call: Call) -> Call:
     """The call with every floating-point tensor in fp64."""
     import torch

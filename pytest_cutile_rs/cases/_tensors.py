@@ -37,6 +37,22 @@ def tensor(
     return view
 
 
+def scaled(view: torch.Tensor, factor: float) -> torch.Tensor:
+    """Multiplies a tensor in place; a meta tensor as it is."""
+    return view if view.is_meta else view.mul_(factor)
+
+
+def integers(shape: tuple[int, ...], dtype: str, device: str, seed: int, low: int, high: int) -> torch.Tensor:
+    """Integers of [low, high); filled whatever the case's data, since code may index with them."""
+    import torch
+
+    kind = getattr(torch, TORCH_DTYPES[dtype])
+    if device == "meta":
+        return torch.empty(shape, dtype=kind, device=device)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return torch.randint(low, high, shape, dtype=kind, device=device, generator=generator)
+
+
 def _storage_shape(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     import math
 
