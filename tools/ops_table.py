@@ -130,7 +130,7 @@ def row(name: str, outcome: Outcome | None) -> str:
     if outcome is None:
         return f"| {name} | | | | | no case file |"
     counted = Counter(outcome.launches)
-    kernels = ", ".join(f"`{kernel}`" + (f" ×{n}" if n > 1 else "") for kernel, n in counted.items())
+    kernels = ", ".join(f"`{kernel}`" + (f" x{n}" if n > 1 else "") for kernel, n in counted.items())
     error = f"{outcome.max_abs:.2g}" if outcome.tolerance else ""
     result = (outcome.reason or "ok").replace("|", "\\|")
     return f"| {name} | {outcome.case.id} | {kernels} | {error} | {outcome.tolerance} | {result} |"

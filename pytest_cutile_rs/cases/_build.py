@@ -14,7 +14,13 @@ BACKWARD = "backward"
 
 
 def case(
-    op: str, dtype: str, shape: tuple[int, ...], *, tag: str = "", params: Mapping[str, object] | None = None, **more: Any
+    op: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    *,
+    tag: str = "",
+    params: Mapping[str, object] | None = None,
+    **more: Any,
 ) -> Case:
     """One case; its id is dtype, shape, ``tag``, layout, data and ``backward`` as far as they say something."""
     given = dict(params or {})

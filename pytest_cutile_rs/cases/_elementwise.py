@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the case files of ops over one tensor's elements share: their cases of size, data and offset, and their costs."""
+"""What the case files of elementwise ops share: their cases of size, data and offset, and their costs."""
 
 from __future__ import annotations
 

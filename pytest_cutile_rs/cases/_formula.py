@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ops whose definition is a torch expression: written once, it is the fp64 reference, PyTorch's side and its gradient."""
+"""Ops defined by a torch expression: written once, it is the fp64 reference, PyTorch's side and the gradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
 
 UPSTREAM = "upstream"
-"""The keyword under which a backward case's call carries the gradients of its results, for `FormulaSuite.call` alone."""
+"""The keyword under which a backward case's call carries the gradients of its results; the op does not see it."""
 
 
 class FormulaSuite(OpSuite):

@@ -33,7 +33,7 @@ def tensor(
     assert tuple(view.shape) == shape, (view.shape, shape, layout)
     if data != "empty" and device != "meta":
         # An expanded view shares memory between rows: fill the row it is made of.
-        fill(view[:1] if layout == "expanded" else view, data, seed)
+        fill(view[(slice(0, 1),) * (view.ndim - 1)] if layout == "expanded" else view, data, seed)
     return view
 
 

@@ -84,9 +84,15 @@ class Dropout(FormulaSuite):
     cases = tuple([*_tilegym(), *_timed(), *_more()])
     in_place = (0,)
     tolerance: ClassVar[Mapping[str, Tolerance]] = {
-        "f32": Tolerance(2e-7, 1e-37, "1 / (1 - p) and the product are rounded to 24 bits; atol for results below normal"),
-        "f16": Tolerance(1e-3, 1e-7, "1 / (1 - p) and the product are rounded to 11 bits; atol for results below normal"),
-        "bf16": Tolerance(8e-3, 1e-37, "1 / (1 - p) and the product are rounded to 8 bits; atol for results below normal"),
+        "f32": Tolerance(
+            2e-7, 1e-37, "1 / (1 - p) and the product are rounded to 24 bits; atol for results below normal"
+        ),
+        "f16": Tolerance(
+            1e-3, 1e-7, "1 / (1 - p) and the product are rounded to 11 bits; atol for results below normal"
+        ),
+        "bf16": Tolerance(
+            8e-3, 1e-37, "1 / (1 - p) and the product are rounded to 8 bits; atol for results below normal"
+        ),
     }
     nan_policy = "NaN and inf are kept or dropped like any other value"
     rounding_policy = "the scale is rounded to the storage dtype, and so is its product with x"

@@ -26,7 +26,9 @@ from pytest_cutile_rs.cases._tensors import tensor
 _OP = "geglu"
 
 
-def _case(dtype: str, shape: tuple[int, ...], dim: int = -1, mode: str = "none", back: bool = True, **more: Any) -> Case:
+def _case(
+    dtype: str, shape: tuple[int, ...], dim: int = -1, mode: str = "none", back: bool = True, **more: Any
+) -> Case:
     params = {"dim": dim, "approximate": mode, **({BACKWARD: True} if back else {})}
     tag = "-".join([f"dim{dim % len(shape)}", *(["tanh"] if mode == "tanh" else [])])
     return case(_OP, dtype, shape, tag=tag, params=params, **more)
@@ -102,7 +104,9 @@ class Geglu(FormulaSuite):
     def bytes_moved(self, case: Case) -> int:
         """The input read, the result written; backward the same again, the gradient read and one written."""
         forward = 3 * math.prod(self._result(case))
-        return (forward + (5 * math.prod(self._result(case)) if case.kwargs.get(BACKWARD) else 0)) * ITEMSIZE[case.dtype]
+        return (forward + (5 * math.prod(self._result(case)) if case.kwargs.get(BACKWARD) else 0)) * ITEMSIZE[
+            case.dtype
+        ]
 
     def flops(self, case: Case) -> int:
         """Ten or so per element of the result, twice as many backward."""

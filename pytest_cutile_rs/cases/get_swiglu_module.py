@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Parity of the module that `get_swiglu_module` returns: down(silu(gate(x)) * up(x)); the shape is (rows, hidden, inner).
+"""Parity of the module that `get_swiglu_module` returns: down(silu(gate(x)) * up(x)).
 
-The three projections are `torch.nn.Linear`; the op's own kernel is the one of `get_swiglu`.
+The shape is (rows, hidden, inner). The three projections are `torch.nn.Linear`; the op's own kernel is the one of `get_swiglu`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def _listed() -> list[Case]:
     found = [case(_OP, dtype, shape, quick=shape == (16, 64, 128)) for shape in shapes for dtype in DTYPES]
     found += cases(_OP, DTYPES, [(16, 64, 128), (5, 32, 33)], **_BACK)
     found += cases(_OP, ("f16", "bf16"), [(4096, 4096, 11008)], perf=True)
-    found += [case(_OP, dtype, (6, 64, 96), data=data, structural=False) for data in ("nan", "wide") for dtype in DTYPES]
+    found += [
+        case(_OP, dtype, (6, 64, 96), data=data, structural=False) for data in ("nan", "wide") for dtype in DTYPES
+    ]
     return [*found, case(_OP, "f32", (0, 64, 128), structural=False)]
 
 

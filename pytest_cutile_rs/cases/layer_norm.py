@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Parity of `layer_norm` over axes start_dim to end_dim, axes after them kept apart, forward only.
 
-TileGym's kernels take weight and bias of rank 1, so that one axis is normalised, or several with a flat weight.
+TileGym's kernels take weight and bias of rank 1, so that one axis is normalised, or several with a flat weight. No elements at all are refused (a view of -1 extents).
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ def _more() -> list[Case]:
         _case("f16", (3, 20, 48), 1, 2, layout=layout, structural=False)
         for layout in ("transposed", "strided", "padded-odd", "offset", "expanded", "every-other-row")
     ]
-    found += [_case("f32", (0, 8, 32), 1, 2, structural=False)]
     found += [
         _case(dtype, (8, 24, after), 1, 2, data=data, structural=False)
         for data in ("nan", "inf", "constant", "wide")

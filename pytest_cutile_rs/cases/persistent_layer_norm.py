@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Parity of `persistent_layer_norm` over the last axis, forward only: the result, the mean and 1 / deviation of each row.
+"""Parity of `persistent_layer_norm` over the last axis, forward only: the result, each row's mean and 1 / deviation.
 
-bf16 alone, which TileGym's kernel always stores.
+bf16 alone, which TileGym's kernel always stores. No rows at all are refused by cuTile Python's front end: their number
+of blocks, zero, is the step of a loop.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _STATISTICS = Tolerance(2e-3, 1e-5, "the variance is E[x^2] - mean^2 in fp32, wh
 
 
 def _listed() -> list[Case]:
-    found = [case(_OP, "bf16", (256, 256), quick=True), *cases(_OP, ("bf16",), [(4096, 512), (1024, 1024), (30000, 1024)])]
+    found = [
+        case(_OP, "bf16", (256, 256), quick=True),
+        *cases(_OP, ("bf16",), [(4096, 512), (1024, 1024), (30000, 1024)]),
+    ]
     timed = [(30000, 256), (30000, 1024), (30000, 10000), (128000, 256), (128000, 1024)]
     found += [case(_OP, "bf16", shape, tag="timed", perf=True) for shape in timed]
     odd = [(1, 1), (1, 1000), (300, 1), (3, 17), (2, 1023), (9, 1025), (133, 63), (2, 3, 65)]
@@ -38,7 +42,6 @@ def _listed() -> list[Case]:
     found += [case(_OP, "bf16", shape, tag="given", params={_GIVEN: True}, quick=shape == (64, 256))
               for shape in ((64, 256), (9, 130))]  # fmt: skip
     found += [case(_OP, "bf16", (64, 500), layout=layout, structural=False) for layout in _LAYOUTS]
-    found += [case(_OP, "bf16", shape, structural=False) for shape in ((0, 128),)]
     kinds = ("nan", "inf", "constant", "tiny", "wide", "shifted")
     return found + [case(_OP, "bf16", (16, 130), data=data, structural=False) for data in kinds]
 
@@ -63,7 +66,9 @@ class PersistentLayerNorm(FormulaSuite):
             rows = math.prod(case.shape[:-1])
             # Not x's own, so that a kernel which computes them is found out.
             plain = "empty" if case.data == "empty" else "positive"
-            kwargs = {name: tensor((rows,), "f32", device, seed + n, data=plain) for n, name in ((3, "mean"), (4, "rstd"))}
+            kwargs = {
+                name: tensor((rows,), "f32", device, seed + n, data=plain) for n, name in ((3, "mean"), (4, "rstd"))
+            }
         return Call((x, columns, *weight_and_bias(case, columns, device, seed), EPS), kwargs)
 
     def formula(self, case: Case, call: Call) -> Any:

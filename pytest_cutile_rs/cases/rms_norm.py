@@ -29,7 +29,9 @@ _MODES = ("", "static_persistent", "multi_wave_reload", "multi_wave_cached")
 _SHORT = {"": "", "static_persistent": "persistent", "multi_wave_reload": "reload", "multi_wave_cached": "cached"}
 
 
-def _case(dtype: str, shape: tuple[int, ...], mode: str = "", back: bool = False, offset: float = 0.0, **more: Any) -> Case:
+def _case(
+    dtype: str, shape: tuple[int, ...], mode: str = "", back: bool = False, offset: float = 0.0, **more: Any
+) -> Case:
     params: dict[str, object] = {"mode": mode} if mode else {}
     if offset:
         params["offset"] = offset

@@ -67,8 +67,8 @@ def compare(
 ) -> Comparison:
     """Compares ``got`` with a reference of higher precision on the same device.
 
-    Integers must be equal. NaN and infinities must sit in the same places, with the same sign; the reference's are those of its value rounded
-    to ``got``'s dtype. An element whose reference lies within the tolerance of the dtype's largest number may be
+    Integers must be equal. NaN and infinities must sit in the same places, with the same sign; the reference's are
+    those of its value rounded to ``got``'s dtype. An element whose reference lies within the tolerance of the dtype's largest number may be
     either finite or infinite.
 
     Args:
@@ -133,9 +133,8 @@ def _exact(got: torch.Tensor, want: torch.Tensor) -> Comparison:
     if not count:
         return Comparison((), total=got.numel())
     rows = ["first bad elements (index: got, want):"]
-    rows += [
-        f"  {index}: {int(got[tuple(index)])}, {int(want[tuple(index)])}" for index in torch.nonzero(bad)[:_SHOWN].tolist()
-    ]
+    places = torch.nonzero(bad)[:_SHOWN].tolist()
+    rows += [f"  {place}: {int(got[tuple(place)])}, {int(want[tuple(place)])}" for place in places]
     return Comparison(
         (f"{count} of {got.numel()} integers ({100 * count / got.numel():.3g} %) differ",),
         max_abs=float((got.to(torch.float64) - want.to(torch.float64)).abs().max()),
