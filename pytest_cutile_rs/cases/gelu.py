@@ -72,9 +72,7 @@ class Gelu(FormulaSuite):
     differentiable = (0,)
     tolerance: ClassVar[Mapping[str, Tolerance]] = {dtype: TOLERANCES["none", dtype] for dtype in DTYPES}
     nan_policy = "NaN and gelu(-inf) = -inf * 0 = NaN propagate"
-    rounding_policy = (
-        "forward in the storage dtype, backward in fp32 with one rounding at the store"
-    )
+    rounding_policy = "forward in the storage dtype, backward in fp32 with one rounding at the store"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """x, and the gradient of the result in a backward case."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Parity of the module that `get_swiglu_module` returns: down(silu(gate(x)) * up(x)).
 
-The shape is (rows, hidden, inner). The three projections are `torch.nn.Linear`; the op's own kernel is the one of `get_swiglu`.
+The shape is (rows, hidden, inner). The three projections are `torch.nn.Linear`; the kernel is `get_swiglu`'s.
 """
 
 from __future__ import annotations

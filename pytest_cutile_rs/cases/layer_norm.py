@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Parity of `layer_norm` over axes start_dim to end_dim, axes after them kept apart, forward only.
 
-TileGym's kernels take weight and bias of rank 1, so that one axis is normalised, or several with a flat weight. No elements at all are refused (a view of -1 extents).
+TileGym's kernels take weight and bias of rank 1, so that one axis is normalised, or several with a flat weight. No
+elements at all are refused (a view of -1 extents).
 """
 
 from __future__ import annotations

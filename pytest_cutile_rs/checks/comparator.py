@@ -68,8 +68,8 @@ def compare(
     """Compares ``got`` with a reference of higher precision on the same device.
 
     Integers must be equal. NaN and infinities must sit in the same places, with the same sign; the reference's are
-    those of its value rounded to ``got``'s dtype. An element whose reference lies within the tolerance of the dtype's largest number may be
-    either finite or infinite.
+    those of its value rounded to ``got``'s dtype. An element whose reference lies within the tolerance of the dtype's
+    largest number may be either finite or infinite.
 
     Args:
         got: the result.
