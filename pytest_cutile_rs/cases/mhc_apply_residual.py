@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Parity of `mhc_apply_residual`: n residual streams mixed and added to, by coefficients that lie in y.
 
-The shape is (rows, n, C). y holds 2n + n*n coefficients a row: n that this op ignores, n for f_out, n*n for the streams.
+The shape is (rows, n, C). y holds 2n + n*n coefficients a row: n of no use here, n for f_out, n*n for the streams.
 TileGym's kernel needs n a power of two and C a multiple of 1024 (it leaves the rest of each stream unwritten).
 """
 
