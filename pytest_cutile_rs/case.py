@@ -110,6 +110,7 @@ class OpSuite(ABC):
         in_place: positions and names of arguments that the op writes to; every other tensor must come out as it was.
         module: where TileGym keeps the public function.
         min_arch: the first architecture that has the op, empty when all have it.
+        bit_equal: both sides are one kernel in two languages: results have to be equal bit for bit.
     """
 
     name: str
@@ -121,6 +122,7 @@ class OpSuite(ABC):
     in_place: ClassVar[tuple[int | str, ...]] = ()
     module: ClassVar[str] = "tilegym.ops"
     min_arch: ClassVar[str] = ""
+    bit_equal: ClassVar[bool] = False
 
     @abstractmethod
     def inputs(self, case: Case, device: str, seed: int) -> Call:
@@ -141,6 +143,10 @@ class OpSuite(ABC):
     @abstractmethod
     def flops(self, case: Case) -> int:
         """Floating-point operations of the call."""
+
+    def arch_for(self, arch: str) -> str:
+        """The architecture to compile for when ``arch`` is asked for: that, or ``min_arch`` where it is later."""
+        return max(arch, self.min_arch, key=lambda name: int(name.removeprefix("sm_") or 0))
 
     def call(self, call: Call, backend: str | None = None) -> Any:
         """Runs the op through TileGym's public function; ``backend`` overrides the one that is set."""

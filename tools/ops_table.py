@@ -19,15 +19,14 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pytest_cutile_rs.case import TORCH_DTYPES
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
-from pytest_cutile_rs.checks.comparator import Comparison
-from pytest_cutile_rs.checks.comparator import compare
-from pytest_cutile_rs.checks.numerics import EXECUTED_BYTES
-from pytest_cutile_rs.checks.numerics import EXECUTED_FLOPS
+from pytest_cutile_rs.checks.judge import judge
+from pytest_cutile_rs.checks.judge import several
+from pytest_cutile_rs.peers.wire import unpack
+from pytest_cutile_rs.size import CPU
+from pytest_cutile_rs.size import size_of
 from pytest_cutile_rs.suites import suites
 
 PAGE = Path(__file__).parent.parent / "docs" / "ops.md"
@@ -62,67 +61,32 @@ class Outcome:
 
 def execute_case(suite: OpSuite, case: Case, seed: int = 0) -> Outcome:
     """Carry out one case with cuTile Python's kernels on the CPU and compare every output."""
-    from tilegym_rs_backend.port.capture import capture
-    from tilegym_rs_backend.port.execute import execute
+    from pytest_cutile_rs.peers.executing import execute
 
-    call = suite.inputs(case, "cpu", case.seed(seed))
-    reference = suite.reference(case, call)  # first: the op may spoil its inputs
-    wanted = reference if isinstance(reference, tuple) else (reference,)
-    results: list[Any] = []
-    names: list[str] = []
-
-    def carry_out(launch: Any) -> None:
-        names.append(launch.name)
-        execute(launch)
-
+    reference = several(suite.reference(case, suite.inputs(case, "cpu", case.seed(seed))))
     started = time.perf_counter()
     try:
-        capture(
-            lambda: results.append(suite.call(call, backend="cutile")),
-            suite.min_arch or ARCH,
-            device="cpu",
-            carry_out=carry_out,
-        )
-        outputs = suite.outputs(case, call, results[0])
+        executed = execute(suite, case, ARCH, seed)
     except Exception as error:  # whatever the op raises is what the table is about
         lines = f"{type(error).__name__}: {error}".strip().splitlines()
-        return Outcome(case, tuple(names), reason=lines[0], details=traceback.format_exc())
+        return Outcome(case, reason=lines[0], details=traceback.format_exc())
     seconds = time.perf_counter() - started
-    compared = [_compare(suite, case, *pair) for pair in enumerate(zip(outputs, wanted, strict=True))]
-    problems = [f"output {i}: {text}" for i, one in enumerate(compared) for text in one.problems]
+    judged = judge(suite, case, [unpack(one) for one in executed.outputs], reference)
+    problems = [*judged.problems, *executed.modified]
     return Outcome(
         case,
-        tuple(names),
-        max((one.max_abs for one in compared), default=0.0),
-        "; ".join(dict.fromkeys(_tolerance(suite, case, i) for i in range(len(wanted)))),
+        executed.launches,
+        max((one.max_abs for one in judged.comparisons), default=0.0),
+        "; ".join(dict.fromkeys(_tolerance(suite, case, i) for i in range(len(reference)))),
         problems[0] if problems else "",
         seconds,
-        "\n".join(one.message() for one in compared if not one.ok),
-    )
-
-
-def _compare(suite: OpSuite, case: Case, output: int, pair: tuple[Any, Any]) -> Comparison:
-    import torch
-
-    got, want = pair
-    return compare(
-        got.detach(),
-        want,
-        suite.tolerance_for(case, output),
-        dtype=getattr(torch, TORCH_DTYPES[suite.dtype_of(case, output)]),
-        empty_ok=0 in case.shape,
-        no_information_ok=case.no_information_ok,
+        "\n".join((*problems, *judged.rows)),
     )
 
 
 def _tolerance(suite: OpSuite, case: Case, output: int) -> str:
     one = suite.tolerance_for(case, output)
     return f"{one.atol:.2g} + {one.rtol:.2g}·x" if one.atol or one.rtol else "exact"
-
-
-def small(suite: OpSuite, case: Case) -> bool:
-    """Whether a case can be executed on a CPU within seconds."""
-    return not case.raises and suite.bytes_moved(case) <= EXECUTED_BYTES and suite.flops(case) <= EXECUTED_FLOPS
 
 
 def row(name: str, outcome: Outcome | None) -> str:
@@ -166,7 +130,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(rows[-1], flush=True)
             failed += 1
             continue
-        cases = [case for case in suite.cases if small(suite, case)] if given.every or wanted else [suite.cases[0]]
+        cases = (
+            [case for case in suite.cases if not case.raises and size_of(suite, case) == CPU]
+            if given.every or wanted
+            else [suite.cases[0]]
+        )
         for case in cases:
             if wanted and case.id != wanted:
                 continue

@@ -83,7 +83,7 @@ class ApplyRopeBase(FormulaSuite):
     name = _OP
     cases = tuple([*_tilegym(), *_timed(), *_more()])
     differentiable = (0, 1)
-    in_place = (0, 1)
+    in_place = (0, 1, UPSTREAM)  # the backward pass rotates the gradients it is given
     tolerance = TOLERANCES
     nan_policy = "a NaN or inf makes both elements of its pair NaN or inf; the others stay as they are"
     rounding_policy = "products and sums are rounded to the storage dtype, where the inputs have one dtype"
