@@ -28,7 +28,10 @@ TOLERANCE = {
 }
 """Of attention over standard normal inputs, where a result is at most a few units."""
 
-NAN_POLICY = "a NaN in a query's row, or in any key or value it sees, makes that row NaN; keys it must not see do not"
+NAN_POLICY = (
+    "a NaN in a query makes its row NaN; one in a key or value makes the rows NaN that see it, and may make those that "
+    "share a tile with it, where a probability of zero multiplies it"
+)
 ROUNDING_POLICY = "scores, maximum and sums in fp32; probabilities rounded to the inputs' dtype before the second product"
 
 

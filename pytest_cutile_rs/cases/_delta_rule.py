@@ -39,7 +39,7 @@ def delta_case(op: str, dtype: str, shape: tuple[int, ...], *flags: str, chunk: 
 class DeltaRuleSuite(OpSuite):
     """An op over q, k, v, g, beta; outputs are the result and, if asked for, the last state."""
 
-    nan_policy = "a NaN in a token's query makes that token NaN; one in its key, value or gates, all later ones too"
+    nan_policy = "a NaN in a token's query makes that token NaN; one in key, value or gates, its chunk and all later ones"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """q, k, v a tenth of normal, so that the state stays bounded; g below zero, beta between zero and one."""

@@ -16,7 +16,7 @@ from pytest_cutile_rs.cases._delta_rule import DeltaRuleSuite
 from pytest_cutile_rs.cases._delta_rule import delta_case
 
 _OP = "recurrent_gated_delta_rule"
-_STATE = Tolerance(1e-3, 1e-5, "fp32 throughout")
+_STATE = Tolerance(1e-4, 1e-6, "fp32 throughout")
 
 
 def _case(
@@ -61,7 +61,7 @@ class RecurrentGatedDeltaRule(DeltaRuleSuite):
     name = _OP
     cases = tuple(_all())
     tolerance: ClassVar[Mapping[str, Tolerance]] = {
-        "f32": Tolerance(1e-3, 1e-6, "fp32 throughout; results are near 1e-3"),
+        "f32": Tolerance(1e-4, 1e-7, "fp32 throughout; results are near 1e-3"),
         "f16": Tolerance(1e-3, 1e-6, "fp32 throughout, one rounding to 11 bits; results are near 1e-3"),
         "bf16": Tolerance(5e-3, 1e-6, "fp32 throughout, one rounding to 8 bits (2^-9); results are near 1e-3"),
     }
