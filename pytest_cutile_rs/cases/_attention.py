@@ -24,7 +24,7 @@ _SCORES = 1 << 24
 TOLERANCE = {
     "f32": Tolerance(1e-2, 1e-2, "operands and probabilities are rounded to tf32 (11 bits)"),
     "f16": Tolerance(2e-3, 1e-3, "fp32 softmax; probabilities and result rounded to 11 bits (2^-11) each"),
-    "bf16": Tolerance(8e-3, 8e-3, "fp32 softmax; probabilities rounded to 8 bits before the second product, as the result"),
+    "bf16": Tolerance(8e-3, 8e-3, "fp32 softmax; probabilities and result rounded to 8 bits (2^-9) each"),
 }
 """Of attention over standard normal inputs, where a result is at most a few units."""
 
@@ -32,7 +32,7 @@ NAN_POLICY = (
     "a NaN in a query makes its row NaN; one in a key or value makes the rows NaN that see it, and may make those that "
     "share a tile with it, where a probability of zero multiplies it"
 )
-ROUNDING_POLICY = "scores, maximum and sums in fp32; probabilities rounded to the inputs' dtype before the second product"
+ROUNDING_POLICY = "scores and sums in fp32; probabilities rounded to the inputs' dtype before the second product"
 
 
 def attend(

@@ -24,7 +24,7 @@ _FLAGS = {"init": "i", "final": "f", "l2": "n"}
 
 
 def delta_case(op: str, dtype: str, shape: tuple[int, ...], *flags: str, chunk: int = 0, **more: Any) -> Case:
-    """Flags: ``init`` (a state to begin with), ``final`` (the last one is returned), ``l2`` (q and k are normalised)."""
+    """Flags: ``init`` (a state to begin with), ``final`` (the last one is returned), ``l2`` (q and k normalised)."""
     params: tuple[tuple[str, object], ...] = tuple((flag, flag in flags) for flag in _FLAGS)
     tags = [*flags, f"chunk{chunk}" if chunk else "", more.get("data", "")]
     if chunk:
@@ -39,7 +39,7 @@ def delta_case(op: str, dtype: str, shape: tuple[int, ...], *flags: str, chunk: 
 class DeltaRuleSuite(OpSuite):
     """An op over q, k, v, g, beta; outputs are the result and, if asked for, the last state."""
 
-    nan_policy = "a NaN in a token's query makes that token NaN; one in key, value or gates, its chunk and all later ones"
+    nan_policy = "a NaN in a query makes its token NaN; one in key, value or gates, its chunk and all later ones"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """q, k, v a tenth of normal, so that the state stays bounded; g below zero, beta between zero and one."""

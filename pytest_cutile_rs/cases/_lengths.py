@@ -46,9 +46,7 @@ def prefix(call: Call, queries: int, keys: int) -> torch.Tensor:
 def rule(call: Call, queries: int, keys: int, is_causal: bool) -> Allowed | None:
     """Keys within the sequence, and none after the query."""
     last = _given(call, "kv_lens", keys)
-    return both(
-        lambda rows, columns: columns < last, causal(prefix(call, queries, keys)) if is_causal else None
-    )
+    return both(lambda rows, columns: columns < last, causal(prefix(call, queries, keys)) if is_causal else None)
 
 
 def own_rows(call: Call, result: Any) -> Any:

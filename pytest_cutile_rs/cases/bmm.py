@@ -43,12 +43,9 @@ def _tilegym() -> list[Case]:
 
 
 def _small() -> list[Case]:
-    found = [_case("f16", 2, 65, 40, 96, *flags, quick=flags in ((), ("ta", "tb"))) for flags in (*_TRANSPOSES, ("np",))]
-    found += [
-        _case(dtype, 3, 33, 129, 71, *flags, structural=False)
-        for dtype in DTYPES
-        for flags in (*_TRANSPOSES, ("np",))
-    ]
+    modes = (*_TRANSPOSES, ("np",))
+    found = [_case("f16", 2, 65, 40, 96, *flags, quick=flags in ((), ("ta", "tb"))) for flags in modes]
+    found += [_case(dtype, 3, 33, 129, 71, *flags, structural=False) for dtype in DTYPES for flags in modes]
     found += [_case("f16", 1, 1, 1, 1, structural=False), _case("bf16", 5, 1, 200, 17, structural=False)]
     found += [_case("f32", 2, 64, 64, 64), _case("bf16", 2, 128, 128, 64, "np")]
     return found

@@ -23,9 +23,7 @@ from pytest_cutile_rs.cases._tensors import tensor
 _OP = "fmha_backward"
 
 
-def _case(
-    dtype: str, heads: tuple[int, int, int], length: int, dim: int = 64, full: bool = False, **more: Any
-) -> Case:
+def _case(dtype: str, heads: tuple[int, int, int], length: int, dim: int = 64, full: bool = False, **more: Any) -> Case:
     tag = "full" if full else "causal"
     return attention_case(_OP, dtype, heads, length, length, dim, tag, params={"is_causal": not full}, **more)
 

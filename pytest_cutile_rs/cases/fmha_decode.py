@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Parity of `fmha_decode`, attention of one query per sequence, split over the keys and merged.
 
-The shape is (batch, heads, key heads, 1, keys, head size). The number of splits follows from the number of the GPU's SMs.
+The shape is (batch, heads, key heads, 1, keys, head size). The number of splits follows from that of the GPU's SMs.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 The shape is (batch, heads, key heads, queries, keys, head size). Rows after a sequence's queries have no defined value
 (see `fmha_varlen`): they are not compared.
 
-TileGym 1.5.1 fault, not in any case: with ``layout="nsbd"`` cuTile Python loads its key tile with shape and index in the
-tensor's order where the load wants them in the permuted one. Results are right only where the tile of keys is as wide as
-the head and holds all keys; the first of its configurations (128 keys) is wrong for every head of 64.
+TileGym 1.5.1 fault, not in any case: with ``layout="nsbd"`` cuTile Python gives the load of its keys shape and index
+in the tensor's order where the permuted one is wanted. Results are right only where the tile of keys is as wide as the
+head and holds all keys; the first of its configurations (128 keys) is wrong for every head of 64.
 """
 
 from __future__ import annotations

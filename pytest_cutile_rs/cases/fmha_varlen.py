@@ -4,9 +4,9 @@
 The shape is (batch, heads, key heads, queries, keys, head size), padding included. Rows after a sequence's queries have
 no defined value (cuTile Python writes zeros only where a whole tile of them lies): they are not compared.
 
-TileGym 1.5.1 fault, not in any case: without ``kv_lens`` and not causal, cuTile Python masks no key, so that a last tile
-that reaches beyond the keys adds exp(0) for each missing one (48 keys: results half of what they should be). Cases of
-that kind have 128 or 256 keys, which every tile divides.
+TileGym 1.5.1 fault, not in any case: without ``kv_lens`` and not causal, cuTile Python masks no key, so that a last
+tile that reaches beyond the keys adds exp(0) for each missing one (48 keys: results half of what they should be). Cases
+of that kind have 128 or 256 keys, which every tile divides.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FmhaVarlen(AttentionSuite):
 
     def rule(self, case: Case, call: Call) -> Allowed | None:
         """Keys within the sequence, and none after the query."""
-        return rule(call, *case.shape[3:5], self.is_causal(case))
+        return rule(call, case.shape[3], case.shape[4], self.is_causal(case))
 
     def reference(self, case: Case, call: Call) -> Any:
         """Of the rows that sequences have."""

@@ -76,7 +76,7 @@ class GemmaAttention(AttentionSuite):
     cases = tuple(_all())
     tolerance: ClassVar[Mapping[str, Tolerance]] = {
         **TOLERANCE,
-        "f16": Tolerance(2e-3, 2e-3, "probabilities and result rounded to 11 bits; tanh is the approximate one (2^-11)"),
+        "f16": Tolerance(2e-3, 2e-3, "probabilities and result rounded to 11 bits; the approximate tanh (2^-11)"),
     }
 
     def rule(self, case: Case, call: Call) -> Allowed | None:

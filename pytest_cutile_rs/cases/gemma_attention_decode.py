@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Parity of `gemma_attention_decode`: one query after the last key, with a cap and a window back.
 
-The shape is (batch, heads, key heads, 1, keys, head size). TileGym's public signature has ``scaling``, its cuTile Python
-implementation ``sm_scale``: a ``scaling`` of the caller is ignored there, so no case gives one.
+The shape is (batch, heads, key heads, 1, keys, head size). TileGym's public signature has ``scaling``, cuTile
+Python's implementation ``sm_scale``: a ``scaling`` of the caller is ignored there, so no case gives one.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ def _all() -> list[Case]:
         _case("bf16", (1, 2, 1), 300, dim=256, window=128, cap=50.0, quick=True),
         _case("f16", (1, 4, 2), 300, data="nan", structural=False),
     ]
-    return found + [
+    found += [
         _case("bf16", (1, 16, 8), 4096, 128, cap=50.0, perf=True),
         _case("bf16", (1, 16, 8), 8192, 128, window=4096, cap=50.0, perf=True, structural=False),
         _case("bf16", (1, 32, 8), 16384, 128, cap=50.0, perf=True, structural=False),
     ]
+    return found
 
 
 class GemmaAttentionDecode(AttentionSuite):

@@ -33,9 +33,7 @@ def _case(dtype: str, sizes: _Sizes, tb: bool = False, **more: Any) -> Case:
 
 def _all() -> list[Case]:
     small: _Sizes = ((64, 48, 32), (17, 33, 65), (130, 128, 40))
-    found = [
-        _case("f16", small, tb, quick=not tb) for tb in (False, True)
-    ]
+    found = [_case("f16", small, tb, quick=not tb) for tb in (False, True)]
     found += [
         _case("bf16", small, structural=False),
         _case("f32", ((40, 40, 40), (64, 33, 70)), structural=False),

@@ -91,7 +91,7 @@ class Mamba2ChunkBackward(SsdSuite):
 
     def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
         """The absolute part grows with the root of the number of products that a gradient is the sum of."""
-        batch, tokens, heads, groups, p, n = case.shape
+        batch, tokens, heads, groups, p, _ = case.shape
         base = self.tolerance[case.dtype]
         terms = {"a": batch * tokens * p, "d": batch * tokens * p, "dt": p, "b": heads // groups, "c": heads // groups}
         return Tolerance(base.rtol, base.atol * terms.get(_GRADIENTS[output], 1) ** 0.5, base.why)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Parity of `mla`, attention whose scores have a second part of the positions' embedding; causal.
 
-The shape is (batch, heads, key heads, queries, keys, head size); embeddings are 64 wide, and one head of the keys' serves
-all. There are as many queries as keys.
+The shape is (batch, heads, key heads, queries, keys, head size); embeddings are 64 wide, and one head of the keys'
+serves all. There are as many queries as keys.
 """
 
 from __future__ import annotations

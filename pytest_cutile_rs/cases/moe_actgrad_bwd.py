@@ -2,9 +2,9 @@
 """Parity of `moe_actgrad_bwd`: the gradient through an expert's down projection and its activation.
 
 The shape is (tokens, experts chosen per token, experts, hidden, inner size). Rows are choices in the order of their
-experts. With ``y = dout[row] w2^T`` and the row's routing score ``s``, outputs are the gradient of the activation's input
-``s y act'(h)``, the weighted activation ``s act(h)``, and the score's gradient ``sum(y act(h))``; all are written into
-arguments, the last one added up atomically in memory that the caller has zeroed.
+experts. With ``y = dout[row] w2^T`` and the row's routing score ``s``, outputs are the gradient of the activation's
+input ``s y act'(h)``, the weighted activation ``s act(h)``, and the score's gradient ``sum(y act(h))``; all are written
+into arguments, the last one added up atomically in memory that the caller has zeroed.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ def _all() -> list[Case]:
         _case("f16", 1, 1, 3, 32, 16, "reglu", structural=False),
         _case("f16", 24, 2, 4, 64, 64, "swiglu", counted=False, structural=False),
     ]
-    return found + [
+    found += [
         _case("bf16", 4096, 8, 64, 2048, 1024, "swiglu", perf=True, structural=False),
         _case("bf16", 8192, 2, 8, 4096, 1792, "swiglu", perf=True, structural=False),
         _case("f16", 4096, 4, 32, 2048, 2048, "gelu", perf=True, structural=False),
     ]
+    return found
 
 
 def _function(activation: str) -> Callable[[Any], Any]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Parity of `sparse_mla`: each query attends to a list of keys of its own; causal.
 
-The shape is (batch, heads, key heads, queries, keys, head size). A list has distinct keys, the query's own among them, so
-that every row has one to see; later keys may be on it and do not count. Embeddings are ``pe`` wide.
+The shape is (batch, heads, key heads, queries, keys, head size). A list has distinct keys, the query's own among them,
+so that every row has one to see; later keys may be on it and do not count. Embeddings are ``pe`` wide.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class SparseMla(AttentionSuite):
     def torch(self, case: Case, call: Call) -> Any:
         """`scaled_dot_product_attention` with the lists as a mask."""
         q, k, v = self._joined(call)
-        allowed = mask(self.rule(case, call), *case.shape[3:5], q.device)
+        allowed = mask(self.rule(case, call), case.shape[3], case.shape[4], q.device)
         return sdpa(q, k, v, self.scale(case), attn_mask=allowed)
 
     @staticmethod

@@ -87,9 +87,10 @@ class W8a8BlockFp8Matmul(OpSuite):
         a = tensor((m, k), "f8e4m3", device, seed, data=case.data)
         b = tensor((n, k), "f8e4m3", device, seed + 1)
         # Scales near 1/4 each keep a sum of a few hundred products near one.
+        steps, wide = math.ceil(k / block_k), math.ceil(n / block_n)
         a_scale, b_scale = (
-            tensor(shape, "f32", device, seed + extra).abs_().mul_(0.25).add_(0.1)
-            for shape, extra in (((m, math.ceil(k / block_k)), 2), ((math.ceil(n / block_n), math.ceil(k / block_k)), 3))
+            tensor((extent, steps), "f32", device, seed + extra).abs_().mul_(0.25).add_(0.1)
+            for extent, extra in ((m, 2), (wide, 3))
         )
         kwargs = {
             "block_size": [block_n, block_k],
