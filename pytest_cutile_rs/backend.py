@@ -59,6 +59,9 @@ class Backend(Protocol):
     def prepare(self) -> None:
         """Registers the backend; called once, before the first item."""
 
+    def implements(self, op: str) -> bool:
+        """Whether there is a kernel of this side for the op; without one only cuTile Python's side is looked at."""
+
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
 
@@ -87,6 +90,12 @@ class CutileRsBackend:
         from tilegym_rs_backend import registration
 
         registration.register()
+
+    def implements(self, op: str) -> bool:
+        """See `Backend`: what the registration has."""
+        from tilegym_rs_backend.registration import native_ops
+
+        return op in native_ops()
 
     def device(self) -> Device:
         """The current CUDA device, or the reason there is none."""

@@ -106,6 +106,7 @@ class OpSuite(ABC):
         nan_policy, rounding_policy: in words, for a failure's report.
         reference_dtype: what the reference is computed in.
         in_place: positions and names of arguments that the op writes to; every other tensor must come out as it was.
+        bit_equal: both sides are one kernel in two languages: results have to be equal bit for bit.
     """
 
     name: str
@@ -115,6 +116,7 @@ class OpSuite(ABC):
     rounding_policy: str
     reference_dtype: str = "float64"
     in_place: ClassVar[tuple[int | str, ...]] = ()
+    bit_equal: ClassVar[bool] = False
 
     @abstractmethod
     def inputs(self, case: Case, device: str, seed: int) -> Call:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Union
 
+from tilegym_rs_backend import fresh
 from tilegym_rs_backend.tile_ir.execute.compile import compile_function
 from tilegym_rs_backend.tile_ir.execute.memory import Memory
 from tilegym_rs_backend.tile_ir.execute.program import Options
@@ -59,7 +60,7 @@ def run_launch(
     entry: str | None = None,
     options: Options | None = None,
 ) -> Statistics:
-    """Run one launch over CPU tensors.
+    """Run one launch over CPU tensors; what was allocated under `fresh.uninitialized_memory` counts as unwritten.
 
     Args:
         bytecode: Tile IR of either front end.
@@ -81,6 +82,7 @@ def run_launch(
             continue
         tensors = [each.words, *each.items] if isinstance(each, Table) else [each]
         for tensor in tensors:
-            fresh = any(tensor is other for other in unwritten)
-            memory.add_tensor(tensor, f"argument {position}", written=not fresh)
-    return program_of(bytecode, entry).run(grid, flatten(plain), memory, options)
+            filled = not any(tensor is other for other in unwritten)
+            memory.add_tensor(tensor, f"argument {position}", written=filled)
+    with fresh.known_to(memory):
+        return program_of(bytecode, entry).run(grid, flatten(plain), memory, options)
