@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilegym_rs_backend.tile_ir.constants import plain
 from tilegym_rs_backend.tile_ir.execute.by_torch import from_half
 from tilegym_rs_backend.tile_ir.execute.by_torch import to_half
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
@@ -176,6 +177,7 @@ def wrap_i4(values: Array) -> Array:
 def constant(data: bytes, type: Type) -> Array:
     """Return a constant tile from its bytes (one element fills it), with a leading block axis of 1."""
     element, shape = element_of(type), shape_of(type)
+    data = plain(data, type)
     if isinstance(element, ScalarType) and element.bits == 4:
         values = from_bits(element, np.frombuffer(data, np.int8))
     else:
