@@ -67,7 +67,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
         token = 0 if token_slot is None else values[token_slot]
         run.statistics.loads += 1
         if acquires:
-            run.synchronized[frame.blocks] = True
+            run.synchronize(frame.blocks)
         values[token_target] = token
         address, mask = values[source], None if mask_slot is None else values[mask_slot]
         padding = unknown[run.options.undetermined] if padding_slot is None else values[padding_slot]

@@ -113,7 +113,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
         run.statistics.loads += 1
         fill = tiling.fill(run.options.undetermined)
         if acquires:
-            run.synchronized[frame.blocks] = True
+            run.synchronize(frame.blocks)
         if tiling.sparse is not None:
             values[target] = _gather(frame, tiling, view, index, token, site, decode, fill)
         else:
