@@ -8,6 +8,7 @@ holds the type's own bits; `decode` and `encode` go between the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,9 @@ from tilegym_rs_backend.tile_ir.constants import plain
 from tilegym_rs_backend.tile_ir.execute.by_torch import from_half
 from tilegym_rs_backend.tile_ir.execute.by_torch import to_half
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
+from tilegym_rs_backend.tile_ir.execute.nan_bits import MANTISSA
+from tilegym_rs_backend.tile_ir.execute.nan_bits import decoding
+from tilegym_rs_backend.tile_ir.execute.nan_bits import encoding
 from tilegym_rs_backend.tile_ir.types import PointerType
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import TileType
@@ -26,6 +30,8 @@ from tilegym_rs_backend.tile_ir.types import Type
 
 Array = npt.NDArray[Any]
 
+LARGE = 1 << 18
+"""Elements from which on a constant tile is not spread out."""
 _INTEGERS = {"i1": np.bool_, "i4": np.int8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 _SMALL_FLOATS: dict[str, Any] = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
@@ -103,6 +109,11 @@ def signed(values: Array) -> Array:
     return values if values.dtype == np.bool_ else values.view(_SIGNED[values.dtype.itemsize])
 
 
+def natural(values: Array) -> Array:
+    """Return integers as the unsigned numbers that indices and extents are, int64; 64 bits of them as they are."""
+    return unsigned(values).astype(np.int64)
+
+
 def _table_e5m3() -> Array:
     bits = np.arange(256)
     exponent, mantissa = bits >> 3, bits & 7
@@ -123,8 +134,9 @@ def decoder(element: ScalarType | PointerType) -> Callable[[Array], Array]:
         return lambda raw: _E5M3[raw]
     if isinstance(element, ScalarType) and element.name == "i1":
         return lambda raw: raw.view(np.uint8) != 0
-    if isinstance(element, ScalarType) and element.name == "f16":
-        return from_half
+    if isinstance(element, ScalarType) and element.name in MANTISSA:
+        widen = from_half if element.name == "f16" else (lambda raw: raw.astype(target))
+        return decoding(widen, MANTISSA[element.name])
     return lambda raw: raw.astype(target)
 
 
@@ -132,9 +144,10 @@ def encoder(element: ScalarType | PointerType) -> Callable[[Array], Array]:
     """Return the function from carrier to memory; the values are already rounded to `element`."""
     if isinstance(element, ScalarType) and element.name == "f8E5M3FNU":
         return _encode_e5m3
-    if isinstance(element, ScalarType) and element.name == "f16":
-        return to_half
     target = memory_dtype(element)
+    if isinstance(element, ScalarType) and element.name in MANTISSA:
+        narrow = to_half if element.name == "f16" else (lambda values: values.astype(target))
+        return encoding(narrow, MANTISSA[element.name])
     return lambda values: values.astype(target, copy=False)
 
 
@@ -183,5 +196,8 @@ def constant(data: bytes, type: Type) -> Array:
     else:
         values = decoder(element)(np.frombuffer(data, memory_dtype(element)))
     if values.size == 1:
+        # A full array is faster to use; a very large one would be memory that a few bytes of a file ask for.
+        if math.prod(shape) > LARGE:
+            return np.broadcast_to(values, (1, *shape))
         return np.full((1, *shape), values[0], values.dtype)
     return values.reshape((1, *shape))

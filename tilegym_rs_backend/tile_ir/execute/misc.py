@@ -113,6 +113,8 @@ def _holds(predicate: Any, value: Array, step: int) -> Array:
             return _rising(value, predicate.every, predicate.along + 1, mask, step)
         return np.asarray((value & mask) == 0) if mask else np.ones(value.shape, np.bool_)
     if isinstance(predicate, Bounded):
+        if value.dtype == np.bool_:  # the only bit is the sign
+            value = -value.astype(np.int8)
         above = True if predicate.lower is None else value >= predicate.lower
         below = True if predicate.upper is None else value <= predicate.upper
         return np.broadcast_to(np.logical_and(above, below), value.shape)
@@ -159,6 +161,13 @@ def _fits(op: Op, predicate: Any) -> None:
             wrong = "its operand has no order"
         elif predicate.upper is not None and predicate.upper < low:
             wrong = "its bounds exclude each other"
+        elif element.name != "i1" and not all(
+            each is None or -(1 << (element.bits - 1)) <= each < 1 << (element.bits - 1)
+            for each in (predicate.lower, predicate.upper)
+        ):
+            wrong = "its operand has no such numbers"
+    else:
+        wrong = "it is no predicate"
     if wrong:
         raise ExecutionError("malformed", f"{_describe(predicate)}: {wrong}", op=op.opcode, loc=op.loc)
 

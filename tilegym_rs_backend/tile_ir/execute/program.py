@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +46,8 @@ class Options:
             ``"zero"`` as GPUs do, or ``"poison"``: NaN, or an odd number, which shows if the kernel uses it.
         batch: tile blocks that run together; 0: as many as fit the cache.
         printer: where a kernel's print operations go.
-        iterations: a `loop` that turns more often is called endless; so are loops that together turn four times as
-            often in one batch.
+        iterations: a `loop` that turns more often is called endless; so are loops that together turn 16 times as often
+            in one batch.
     """
 
     checks: bool = True
@@ -104,7 +105,7 @@ class Run:
             ExecutionError: the batch's loops have turned too often.
         """
         self.turns += 1
-        if self.turns > 4 * self.options.iterations:
+        if self.turns > 16 * self.options.iterations:
             raise site.error(
                 "endless",
                 f"the loops turned {self.turns - 1} times: they do not end, or not before anybody stops waiting",
@@ -220,8 +221,8 @@ def grid_of(grid: Sequence[int]) -> tuple[int, int, int]:
     Raises:
         ExecutionError: no CUDA launch may have this grid, or this process could not number its blocks.
     """
-    extents = [*grid, 1, 1, 1]
-    if len(grid) > 3 or not all(isinstance(extent, int) and extent >= 0 for extent in extents):
+    extents = [operator.index(extent) if hasattr(extent, "__index__") else -1 for extent in (*grid, 1, 1, 1)]
+    if len(grid) > 3 or min(extents) < 0:
         raise ExecutionError("arguments", f"a grid of {tuple(grid)}: up to three whole numbers, none negative")
     x, y, z = extents[:3]
     if x > _LARGEST_GRID[0] or y > _LARGEST_GRID[1] or z > _LARGEST_GRID[2]:
