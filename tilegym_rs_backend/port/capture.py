@@ -209,6 +209,11 @@ def _targets() -> Iterator[tuple[Any, str, str]]:
                 yield module, name, name
 
 
+def work_targets() -> Iterator[tuple[Any, str, str]]:
+    """Each module's own name for the tuner and for launching."""
+    return (target for target in _targets() if target[2] in ("launch", "exhaustive_search"))
+
+
 def tuner_targets() -> Iterator[tuple[Any, str, str]]:
     """Each module's own name for the tuner."""
     return (target for target in _targets() if target[2] == "exhaustive_search")
