@@ -16,6 +16,7 @@ AMBIGUOUS = "AMBIGUOUS"
 NO_DATA = "NO-DATA"
 UNFAIR = "UNFAIR"
 NOISY = "NOISY"
+WAIVED = "WAIVED"
 
 PEER_ONLY = "peer_only"
 """Key in a result's data: cuTile Python alone was judged, the op has no Rust kernel."""
@@ -23,9 +24,9 @@ NO_KERNEL = "no Rust kernel yet"
 """The reason of every check that such an op cannot have."""
 
 # Worst first: the order of every table and of an op's overall verdict.
-SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, NOT_RUN, PASS)
+SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, WAIVED, NOT_RUN, PASS)
 FAILING = frozenset({FAIL, UNFAIR, NO_DATA, NOISY})
-CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY})
+CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY, WAIVED})
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,11 @@ class CheckResult:
         """The inverse of ``to_dict``."""
         names = ("check", "op", "case", "status", "reason", "data", "details", "dtype", "size")
         return cls(**{name: raw[name] for name in names if name in raw})
+
+
+def fails(status: str, ambiguous: str = "xfail") -> bool:
+    """Whether a status fails the run; ``ambiguous`` is the run's choice for AMBIGUOUS."""
+    return status in FAILING or (status == AMBIGUOUS and ambiguous == "fail")
 
 
 def verdict_line(status: str, reason: str) -> str:

@@ -108,6 +108,13 @@ class Peer(Protocol):
             PeerError: the peer's worker failed.
         """
 
+    def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
+        """Run the call once on the GPU, tuned, and say what it did, in JSON types.
+
+        ``launches``: kernel, grid, hints, constants of each; ``tuning``: configurations, choice, seconds of each
+        search; ``tileiras``: the SHA-256 of the assembler in use. A key is absent where the peer cannot say.
+        """
+
     def facts(self) -> dict[str, Any]:
         """Versions and tools used so far, for the run's record."""
 

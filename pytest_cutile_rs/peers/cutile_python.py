@@ -21,6 +21,7 @@ from pytest_cutile_rs.peers.base import PeerRun
 from pytest_cutile_rs.peers.process import WorkerProcess
 from pytest_cutile_rs.peers.tileiras import SharedTileiras
 from pytest_cutile_rs.peers.tileiras import share_tileiras
+from pytest_cutile_rs.peers.tileiras import tileiras_in_use
 from pytest_cutile_rs.peers.wire import unpack
 from pytest_cutile_rs.peers.worker import Execute
 from pytest_cutile_rs.peers.worker import Failure
@@ -112,6 +113,15 @@ class CutilePython:
         self.share_tileiras()
         with _backend("cutile"), contextlib.nullcontext() if tuned else _untuned():
             return suite.call(call, backend="cutile")
+
+    def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
+        """See ``Peer``."""
+        from pytest_cutile_rs.peers.observe import observing
+
+        self.share_tileiras()
+        with observing(arch) as seen:
+            self.call(suite, call)
+        return seen | {"tileiras": tileiras_in_use()}
 
     def share_tileiras(self) -> SharedTileiras:
         """Make cuTile Python use the tileiras that we use, once.

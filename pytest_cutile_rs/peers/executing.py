@@ -30,8 +30,8 @@ def execute(suite: OpSuite, case: Case, arch: str, seed: int) -> Executed:
     """Run a case on CPU tensors.
 
     What the op allocates with ``torch.empty`` and its kind counts as unwritten and is NaN, so that an output which no
-    kernel stored shows. A tuner gets the first configuration
-    it would have tried, as for the comparison of kernels.
+    kernel stored shows. A tuner gets the first configuration it would have tried, as for the comparison of kernels. An
+    op that ``arch`` does not have yet is executed for the first one that has it.
 
     Raises:
         CompileError: cuTile Python's front end refused a kernel.
@@ -64,6 +64,6 @@ def execute(suite: OpSuite, case: Case, arch: str, seed: int) -> Executed:
         blocks += statistics.blocks
 
     with torch.no_grad(), guarded(), fresh.uninitialized_memory():
-        capturing.capture(run, arch, device="cpu", carry_out=carry_out)
+        capturing.capture(run, suite.arch_for(arch), device="cpu", carry_out=carry_out)
     outputs = tuple(pack(output) for output in suite.outputs(case, call, result))
     return Executed(outputs, tuple(launches), blocks, tuple(sorted(approximate)), tuple(modified(suite, before, call)))

@@ -15,13 +15,15 @@ from typing import Any
 
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.options import Options
+from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import CHECKED
 from pytest_cutile_rs.result import FAIL
-from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import SEVERITY
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.result import fails
 from pytest_cutile_rs.result import verdict_line
 from pytest_cutile_rs.result import worst
 
@@ -141,7 +143,7 @@ class Report:
 
     def verdict(self, shortfall: str = "") -> str:
         """The run's last line. A part that did not run is named and never counts as a PASS."""
-        failing = Counter(result.check for result in self.results if result.status in FAILING)
+        failing = Counter(result.check for result in self.results if fails(result.status, self.options.ambiguous))
         failed = [f"{failing[check]} {check}" for check in CHECKS if failing[check]]
         if self.tilegym and self.tilegym.failed:
             failed.append(f"{len(self.tilegym.failed)} of TileGym's tests")
@@ -153,11 +155,14 @@ class Report:
             text.append(f"{self.tilegym.passed} of TileGym's tests")
         idle = Counter(result.check for result in self.results if result.status not in CHECKED)
         rest = [f"{idle[check]} {check}" for check in CHECKS if idle[check]]
+        statuses = Counter(result.status for result in self.results)
+        apart = "".join(f"; {statuses[name]} {name}" for name in (AMBIGUOUS, WAIVED) if statuses[name])
         aside = sum(result.status == PASS and result.peer_only for result in self.results)
-        note = f"; cuTile Python only: {aside} numerics" if aside else ""
+        apart += f"; cuTile Python only: {aside} numerics" if aside else ""
         if shortfall or not text:
-            return verdict_line(NOT_RUN, f"{shortfall or 'nothing of ours was checked'}{note}")
-        note += f"; not run: {', '.join(rest)}" if rest else ""
+            nothing = f"nothing of ours passed{apart}" if apart else "nothing of ours was checked"
+            return verdict_line(NOT_RUN, f"{shortfall}{apart}" if shortfall else nothing)
+        note = apart + (f"; not run: {', '.join(rest)}" if rest else "")
         note += "" if self.complete else "; incomplete"
         return verdict_line(PASS if self.complete else NOT_RUN, f"passed: {', '.join(text)}{note}")
 
