@@ -6,6 +6,7 @@ import re
 import pytest
 
 from pytest_cutile_rs.suites import suites
+from tilegym_rs_backend.registration import native_ops
 
 ID = re.compile(r"cutile_rs::(numerics|ir|sass|perf)::\w+\[[\w.\-]+\]")
 
@@ -103,11 +104,10 @@ def test_malformed_case_ids_are_refused(parity) -> None:
     result.stderr.fnmatch_lines(["*suite alpha: case ids not unique or malformed*"])
 
 
-def test_the_built_in_suites_are_big_enough_and_quick_is_small() -> None:
-    for name, suite in suites().items():
+def test_the_native_ops_suites_are_big_enough() -> None:
+    for name in native_ops():
+        suite = suites()[name]
         assert len(suite.cases) >= 40, name
-        assert 3 <= sum(case.quick for case in suite.cases) <= 8, name
         assert {case.dtype for case in suite.cases} == {"f32", "f16", "bf16"}
-        assert {case.op for case in suite.cases} == {name}
         assert any(case.raises for case in suite.cases)
         assert any(0 in case.shape for case in suite.cases)
