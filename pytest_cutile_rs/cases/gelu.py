@@ -54,8 +54,8 @@ def _timed() -> list[Case]:
 
 
 def _special() -> list[Case]:
-    tanh = {"tag": "tanh", "params": {"approximate": "tanh"}}
-    back = {"params": {"approximate": "tanh", BACKWARD: True}, "tag": "tanh"}
+    tanh: dict[str, Any] = {"tag": "tanh", "params": {"approximate": "tanh"}}
+    back: dict[str, Any] = {"params": {"approximate": "tanh", BACKWARD: True}, "tag": "tanh"}
     found = size_cases(_OP) + offset_cases(_OP) + offset_cases(_OP, (5, 77), **tanh)
     found += data_cases(_OP, ("nan", "inf", "overflow", "tiny", "wide"))
     found += data_cases(_OP, ("nan", "inf", "wide"), **tanh)

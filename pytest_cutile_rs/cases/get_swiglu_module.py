@@ -28,7 +28,7 @@ from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "get_swiglu_module"
 _NAMES = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
-_BACK = {"params": {BACKWARD: True}}
+_BACK: dict[str, Any] = {"params": {BACKWARD: True}}
 _WHY = "three matrix products: every one is rounded to the storage dtype, and so is silu before its product"
 
 
