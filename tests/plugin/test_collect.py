@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from pytest_cutile_rs.size import CPU
+from pytest_cutile_rs.size import size_of
 from pytest_cutile_rs.suites import suites
 from tilegym_rs_backend.registration import native_ops
 
@@ -104,10 +106,20 @@ def test_malformed_case_ids_are_refused(parity) -> None:
     result.stderr.fnmatch_lines(["*suite alpha: case ids not unique or malformed*"])
 
 
-def test_the_native_ops_suites_are_big_enough() -> None:
+def test_every_built_in_suite_has_quick_cases_that_a_cpu_can_run() -> None:
+    for name, suite in suites().items():
+        quick = [case for case in suite.cases if case.quick]
+        assert 1 <= len(quick) <= 8, name
+        assert any(size_of(suite, case) == CPU for case in quick), name
+        assert {case.op for case in suite.cases} == {name}
+        assert all(suite.bytes_moved(case) > 0 or 0 in case.shape or case.raises for case in suite.cases), name
+
+
+def test_the_suites_of_native_ops_are_big() -> None:
     for name in native_ops():
         suite = suites()[name]
         assert len(suite.cases) >= 40, name
+        assert sum(case.quick for case in suite.cases) >= 3, name
         assert {case.dtype for case in suite.cases} == {"f32", "f16", "bf16"}
         assert any(case.raises for case in suite.cases)
         assert any(0 in case.shape for case in suite.cases)
