@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels that break the rules of Tile IR, or ask for what cannot be: each stops with its kind of fault, at its line."""
+"""Kernels that break the rules of Tile IR, or ask for what cannot be: each stops with its fault, at its line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Arithmetic at the edges of its types. Expectations: the Tile IR specification, IEEE 754, two's complement.
 
-What the specification leaves undefined (division by zero, shifts by a type's width, floats that no integer holds) has to
-leave the other elements alone, no more.
+What the specification leaves undefined (division by zero, shifts by a type's width, floats that no integer holds) has
+to leave the other elements alone, no more.
 """
 
 from __future__ import annotations
