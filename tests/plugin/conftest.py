@@ -34,6 +34,7 @@ class Fake(OpSuite):
 
 class Backend:
     def prepare(self): pass
+    def implements(self, op): return op not in os.environ.get("FAKE_MISSING", "").split(",")
     def device(self): return Device(DEVICE, reason="no CUDA device: this is a test", timed=bool(DEVICE))
     def facts(self): return {}
 
@@ -41,6 +42,7 @@ class Peer:
     name = "fake"
     def available(self): return None
     def launches(self, suite, case, arch): return ()
+    def execute(self, suite, case, arch, seed): raise AssertionError("nothing is executed here")
     def facts(self): return {}
     def close(self): pass
 
@@ -57,6 +59,11 @@ def pytest_cutile_rs_check(config, check, suite, case):
         raise RuntimeError("a fault of the op")
     if answer == "interrupt":
         raise KeyboardInterrupt
+    if answer == "alone":
+        data = {"peer_only": True}
+        return CheckResult(check, case.op, case.id, "PASS", "cuTile Python only: right", data, "", case.dtype)
+    if answer == "real":
+        return None
     if answer is None:
         if check == "perf":
             return None
