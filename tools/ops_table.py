@@ -37,8 +37,8 @@ HEAD = """\
 `python tools/ops_table.py --write` wrote this page: it runs the cuTile Python implementation of each op that TileGym
 registers, captures its launches as for {arch} (nvfp4_quantize: sm_100, since sm_90 has no 4-bit floats), executes their
 bytecode on the CPU and compares with the case file's fp64 reference. One case per op, the first of its case file: the
-smallest of TileGym's own test shapes, or a smaller one of ours. `max error` is the largest absolute error of any output,
-`tolerance` the case file's (absolute + relative times x).
+smallest of TileGym's own test shapes, or a smaller one of ours. `max error` is the largest absolute error of any
+output, `tolerance` the case file's (absolute + relative times x).
 
 {passed} of {total} ops execute and are within tolerance.
 
