@@ -157,7 +157,8 @@ def tile_load(emitter: Emitter, operation: Any) -> None:
     index = _index(emitter, operation, operation.index)
     view = emitter.value(operation.view).text
     shape = emitter.shape(tile.get_type().shape)
-    text = f"load_view_raw(&{view}, {index}, Some({emitter.token(operation.token)}), {_hints(emitter, operation)}, {shape})"
+    token_text, hints = emitter.token(operation.token), _hints(emitter, operation)
+    text = f"load_view_raw(&{view}, {index}, Some({token_text}), {hints}, {shape})"
     loaded(emitter, tile, token, text)
 
 
