@@ -30,12 +30,16 @@ class Device:
         arch: of the GPU, empty without one.
         reason: why there is no GPU.
         timed: whether device time can be measured.
+        name: of the GPU.
+        uuid: of the GPU, the same in every process of the host.
     """
 
     kind: str
     arch: str = ""
     reason: str = ""
     timed: bool = False
+    name: str = ""
+    uuid: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ class Backend(Protocol):
 
     def prepare(self) -> None:
         """Registers the backend; called once, before the first item."""
+
+    def implements(self, op: str) -> bool:
+        """Whether there is a kernel of this side for the op; without one only cuTile Python's side is looked at."""
 
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
@@ -88,6 +95,12 @@ class CutileRsBackend:
 
         registration.register()
 
+    def implements(self, op: str) -> bool:
+        """See `Backend`: what the registration has."""
+        from tilegym_rs_backend.registration import native_ops
+
+        return op in native_ops()
+
     def device(self) -> Device:
         """The current CUDA device, or the reason there is none."""
         if self._device is None:
@@ -97,19 +110,17 @@ class CutileRsBackend:
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""
         from tilegym_rs_backend import artifacts
-        from tilegym_rs_backend.library import get_library
         from tilegym_rs_backend.target import record
 
         call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
         with record(arch) as recorded:
             suite.call(call, backend=OURS)
-        library = get_library()
         return tuple(
             Launch(
                 name=launch.kernel,
                 grid=tuple(launch.grid),
                 hints=dict(launch.hints),
-                bytecode=artifacts.emit(library, launch.token, arch),
+                bytecode=artifacts.bytecode(launch.library, launch.token, arch),
                 spec_text=launch.spec_text,
                 constants=dict(launch.constants),
             )
@@ -137,9 +148,11 @@ class CutileRsBackend:
         """Library build id and toolkit, or why they are not known."""
         found: dict[str, Any] = {}
         with contextlib.suppress(Exception):  # facts decorate a report; they must not fail a run
+            from pytest_cutile_rs.peers.tileiras import file_hash
             from tilegym_rs_backend.toolchain.toolkit import find_toolkit
 
             found["tileiras"] = find_toolkit().tileiras_version
+            found["tileiras_sha256"] = file_hash(find_toolkit().tileiras)
         with contextlib.suppress(Exception):
             from tilegym_rs_backend import library
 
@@ -156,7 +169,9 @@ def _find_device() -> Device:
     if not torch.cuda.is_available():
         return Device("cpu", reason=_no_cuda(torch))
     major, minor = torch.cuda.get_device_capability()
-    return Device("cuda", arch=f"sm_{major}{minor}", timed=True)
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    uuid = str(getattr(properties, "uuid", ""))
+    return Device("cuda", arch=f"sm_{major}{minor}", timed=True, name=properties.name, uuid=uuid)
 
 
 def _no_cuda(torch: Any) -> str:

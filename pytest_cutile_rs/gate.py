@@ -8,6 +8,7 @@ AMBIGUOUS. NO-DATA, UNFAIR and NOISY say that the numbers do not support a verdi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from pytest_cutile_rs import stats
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.timing.activity import MEMCPY
 from pytest_cutile_rs.timing.activity import MEMSET
-from pytest_cutile_rs.timing.base import Plan
 from pytest_cutile_rs.timing.base import Record
-from pytest_cutile_rs.timing.base import Side
-from pytest_cutile_rs.timing.base import Timer
 from pytest_cutile_rs.timing.base import Until
+from pytest_cutile_rs.waivers import Waiver
+from pytest_cutile_rs.waivers import waiver_for
 
 PASS = "PASS"
 FAIL = "FAIL"
@@ -43,7 +44,10 @@ HALF_WIDTH = 0.01
 # Of a kernel so short that one percent of it is below what the timer resolves.
 PRECISION_US = 0.05
 # Kernels of torch and of the libraries it calls: in a side that claims to be cuTile they are a fallback.
-FOREIGN = re.compile(r"at::native|_ZN2at6native|cutlass|cublas|cudnn|^nvjet|_xmma_|triton|flash_fwd|flash_bwd", re.I)
+FOREIGN = re.compile(
+    r"at::native|_ZN2at6native|anonymous namespace|_GLOBAL__N_|cutlass|cublas|cudnn|^nvjet|_xmma_|triton|flash_[fb]wd",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -108,18 +112,22 @@ def judge(
     tileiras: Mapping[str, str] | None = None,
     noise_floor: stats.NoiseFloor | None = None,
     allow_non_gating: bool = False,
+    unobserved: str = "",
 ) -> CaseVerdict:
     """Judge one record.
 
     Args:
         expected: per side, the kernel names its launches must have, in order; a recorded name has to contain them.
+            A side that is not in it may run any.
         tileiras: per side, the hash of the assembler that made its machine code; they have to be equal.
         noise_floor: of this machine; when it cannot resolve the threshold, nothing is decided.
         allow_non_gating: let a verdict rest on the event timer.
+        unobserved: why it is not known what the peer launched; then nothing shows that the comparison is fair.
     """
     for problem in (
         _missing(record, subject, peer, allow_non_gating),
         _unfair(record, subject, peer, expected or {}, tileiras or {}),
+        (UNFAIR, "unobserved", f"what the peer launched is not known: {unobserved}") if unobserved else None,
         _noisy(record, threshold, noise_floor),
     ):
         if problem is not None:
@@ -138,6 +146,26 @@ def judge(
         verdict, reason = AMBIGUOUS, "ci_straddles"
         text = f"speedup {numbers}: the interval contains the threshold after {case.blocks} blocks"
     return replace(case, verdict=verdict, reason=reason, text=f"{text}; {_times(case)}")
+
+
+def waive(
+    verdict: CaseVerdict, waivers: Sequence[Waiver], op: str, case: str, judge: Callable[[float], CaseVerdict]
+) -> tuple[str, str, dict[str, Any] | None]:
+    """Apply the waiver about a case to a FAIL or AMBIGUOUS; ``judge`` judges the same record by another threshold.
+
+    Returns the status, its text, and for a waiver that counted what it waived. One that asks for a ratio which the
+    case does not reach waives nothing: the verdict by that ratio stands.
+    """
+    waiver = waiver_for(waivers, op, case) if verdict.verdict in (FAIL, AMBIGUOUS) else None
+    if waiver is None:
+        return verdict.verdict, verdict.text, None
+    until = f"waiver {waiver}, until {waiver.expires}: {waiver.reason}"
+    if waiver.threshold is not None:
+        again = judge(waiver.threshold)
+        if again.verdict != PASS:
+            return again.verdict, f"{again.text}; not even the waived {waiver.limit} is reached ({until})", None
+    was = {"status": verdict.verdict, "code": verdict.reason, "waiver": waiver.to_dict()}
+    return WAIVED, f"{verdict.verdict} {verdict.text}; {until}", was
 
 
 def decided(
@@ -179,20 +207,6 @@ def judge_op(op: str, cases: Sequence[CaseVerdict], *, threshold: float = THRESH
     return OpVerdict(op, verdict, reason, text, threshold, mean.value, mean.low, mean.high, worst.name, counts)
 
 
-def self_check(timer: Timer, sides: Mapping[str, Side], plan: Plan, *, seed: int = 0) -> stats.NoiseFloor:
-    """Measure up to three cases against themselves. Raises ValueError when none of them could be measured."""
-    found, errors = [], []
-    for name, side in list(sides.items())[:3]:
-        record = timer.pair(f"self-check {name}", {"a": side, "b": side}, plan, seed=seed)
-        if record.error or not record.kept:
-            errors.append(f"{name}: {record.error or 'no block kept'} {record.detail}")
-        else:
-            found.append((name, stats.ratios(record.blocks["a"], record.blocks["b"])))
-    if not found:
-        raise ValueError(f"the self-check measured nothing: {'; '.join(errors) or 'no case given'}")
-    return stats.noise_floor(found, seed=seed)
-
-
 Problem = tuple[str, str, str]
 
 
@@ -220,8 +234,8 @@ def _unfair(
         foreign = [n for n in names if FOREIGN.search(n)]
         if foreign:
             return UNFAIR, "foreign_kernel", f"side {side} runs kernels that are not cuTile's: {_list(foreign)}"
-        wanted = tuple(expected.get(side, ()))
-        if wanted and (len(wanted) != len(names) or any(w not in n for w, n in zip(wanted, names, strict=True))):
+        wanted = tuple(expected.get(side, names))
+        if len(wanted) != len(names) or any(w not in n for w, n in zip(wanted, names, strict=True)):
             return UNFAIR, "kernel_mismatch", f"side {side} should run {_list(wanted)}, ran {_list(names)}"
     if subject in tileiras and peer in tileiras and tileiras[subject] != tileiras[peer]:
         return UNFAIR, "tileiras_differs", f"the sides were assembled by different tileiras: {dict(tileiras)}"
@@ -241,7 +255,7 @@ def _noisy(record: Record, threshold: float, floor: stats.NoiseFloor | None) -> 
     if record.kept < MIN_KEPT:
         return NO_DATA, "too_few_blocks", f"{record.kept} usable blocks, {MIN_KEPT} are needed"
     if floor is not None and not floor.resolves(threshold):
-        text = f"two equal sides come {floor.relative:.1%} apart here, so {threshold:g} cannot be told from 1"
+        text = f"two equal sides come {floor.counted:.1%} apart here, so {threshold:g} cannot be told from 1"
         return NOISY, "noise_floor", text
     return None
 

@@ -16,11 +16,17 @@ AMBIGUOUS = "AMBIGUOUS"
 NO_DATA = "NO-DATA"
 UNFAIR = "UNFAIR"
 NOISY = "NOISY"
+WAIVED = "WAIVED"
+
+PEER_ONLY = "peer_only"
+"""Key in a result's data: cuTile Python alone was judged, the op has no Rust kernel."""
+NO_KERNEL = "no Rust kernel yet"
+"""The reason of every check that such an op cannot have."""
 
 # Worst first: the order of every table and of an op's overall verdict.
-SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, NOT_RUN, PASS)
+SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, WAIVED, NOT_RUN, PASS)
 FAILING = frozenset({FAIL, UNFAIR, NO_DATA, NOISY})
-CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY})
+CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY, WAIVED})
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,7 @@ class CheckResult:
         data: figures for the report; JSON types only.
         details: the long message of a failure.
         dtype: of the case, for grouping.
+        size: whether a CPU can execute the case (``"cpu"``) or not (``"gpu"``); empty where nobody asked.
     """
 
     check: str
@@ -46,6 +53,12 @@ class CheckResult:
     data: dict[str, Any] = field(default_factory=dict)
     details: str = ""
     dtype: str = ""
+    size: str = ""
+
+    @property
+    def peer_only(self) -> bool:
+        """Whether it says nothing about a kernel of ours, cuTile Python's alone was judged."""
+        return bool(self.data.get(PEER_ONLY))
 
     @property
     def nodeid(self) -> str:
@@ -64,6 +77,7 @@ class CheckResult:
             "op": self.op,
             "case": self.case,
             "dtype": self.dtype,
+            "size": self.size,
             "status": self.status,
             "reason": self.reason,
             "data": self.data,
@@ -74,8 +88,13 @@ class CheckResult:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> CheckResult:
         """The inverse of ``to_dict``."""
-        names = ("check", "op", "case", "status", "reason", "data", "details", "dtype")
+        names = ("check", "op", "case", "status", "reason", "data", "details", "dtype", "size")
         return cls(**{name: raw[name] for name in names if name in raw})
+
+
+def fails(status: str, ambiguous: str = "xfail") -> bool:
+    """Whether a status fails the run; ``ambiguous`` is the run's choice for AMBIGUOUS."""
+    return status in FAILING or (status == AMBIGUOUS and ambiguous == "fail")
 
 
 def verdict_line(status: str, reason: str) -> str:

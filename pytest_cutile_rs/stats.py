@@ -6,8 +6,11 @@ One definition everywhere: ``speedup = t_cutile_python / t_cutile_rs``; above 1,
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +22,8 @@ RESAMPLES = 2000
 CONFIDENCE = 0.95
 # Two kernels that differ by less than this are equal: launch overhead and timer resolution are of this size.
 FLOOR_US = 0.5
+# The least noise floor asked for, however close to 1 a threshold is.
+NEAREST = 0.02
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,32 @@ class Geomean:
 class NoiseFloor:
     """How far two equal sides come apart on this machine.
 
-    ``relative`` is the largest distance of an A/A interval's end from 1, over the cases (name, estimate).
+    Attributes:
+        relative: the largest distance of an A/A interval's end from 1, over the cases.
+        cases: name and estimate of each.
+        times_us: device time of one call by name.
     """
 
     relative: float
     cases: tuple[tuple[str, Estimate], ...] = ()
+    times_us: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> float:
+        """The largest distance that is at least ``FLOOR_US`` of its case's time: less counts as none in any pair."""
+        if not self.cases:
+            return self.relative
+        times = self.times_us
+        away = [(name, max(abs(one.low - 1.0), abs(one.high - 1.0))) for name, one in self.cases]
+        return max((far for name, far in away if far * times.get(name, math.inf) >= FLOOR_US), default=0.0)
 
     def resolves(self, threshold: float) -> bool:
-        """Whether a ratio at the threshold can be told from 1 on this machine."""
-        return self.relative < 1.0 - threshold
+        """Whether a ratio at the threshold can be told from 1 on this machine.
+
+        No machine tells a threshold at 1 from 1; for those above 0.98 the floor has to be below 2 %, and the case's
+        interval decides.
+        """
+        return self.counted < max(abs(1.0 - threshold), NEAREST)
 
 
 def ratios(peer_us: Sequence[float], subject_us: Sequence[float]) -> Array:
@@ -136,8 +158,10 @@ def _independent(values: Array, seed: int, index: int) -> Array:
     return bootstrap_medians(values, seed=seed)[order]
 
 
-def noise_floor(cases: Sequence[tuple[str, Array]], *, seed: int = 0) -> NoiseFloor:
-    """The floor from A/A runs: (name, ratios per block) for each case."""
+def noise_floor(
+    cases: Sequence[tuple[str, Array]], *, times_us: Mapping[str, float] | None = None, seed: int = 0
+) -> NoiseFloor:
+    """The floor from A/A runs: (name, ratios per block) for each case, and by name how long a call takes."""
     found = tuple((name, estimate(values, seed=seed)) for name, values in cases)
-    distance = max((max(abs(e.low - 1.0), abs(e.high - 1.0)) for _, e in found), default=0.0)
-    return NoiseFloor(distance, found)
+    distance = max((max(abs(one.low - 1.0), abs(one.high - 1.0)) for _, one in found), default=0.0)
+    return NoiseFloor(distance, found, dict(times_us or {}))

@@ -10,7 +10,7 @@ from pytest_cutile_rs.report.model import Report
 
 FIELDS = (
     *("check", "op", "dtype", "case", "status", "reason"),
-    *("ratio", "low", "high", "us_rs", "us_py", "us_torch", "seconds"),
+    *("ratio", "low", "high", "us_rs", "us_py", "us_torch", "seconds", "size", "peer_only"),
 )
 
 
@@ -24,5 +24,6 @@ def render(report: Report) -> str:
         figures = [one.data.get(name) for name in ("ratio", "low", "high")]
         figures += [times.get(side) for side in ("rs", "py", "torch")]
         figures.append(round(report.seconds.get(one.nodeid, 0.0), 4))
+        figures += [one.size, "yes" if one.peer_only else ""]
         writer.writerow([one.check, one.op, one.dtype, one.case, one.status, one.reason, *figures])
     return out.getvalue()

@@ -15,13 +15,15 @@ from typing import Any
 
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.options import Options
+from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import CHECKED
 from pytest_cutile_rs.result import FAIL
-from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import SEVERITY
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.result import fails
 from pytest_cutile_rs.result import verdict_line
 from pytest_cutile_rs.result import worst
 
@@ -92,7 +94,8 @@ class Report:
             "command": list(self.command),
             "options": self.options.to_dict(),
             "machine": self.facts,
-            "counts": dict(Counter(result.status for result in self.results)),
+            "counts": dict(Counter(result.status for result in self.results if not result.peer_only)),
+            "peer_only": dict(Counter(result.status for result in self.results if result.peer_only)),
             "ops": [group.to_dict() for group in self.groups()],
             "differences": [
                 {"check": check, "category": category, "count": len(where), "example": where[0], "text": text}
@@ -140,21 +143,26 @@ class Report:
 
     def verdict(self, shortfall: str = "") -> str:
         """The run's last line. A part that did not run is named and never counts as a PASS."""
-        failing = Counter(result.check for result in self.results if result.status in FAILING)
+        failing = Counter(result.check for result in self.results if fails(result.status, self.options.ambiguous))
         failed = [f"{failing[check]} {check}" for check in CHECKS if failing[check]]
         if self.tilegym and self.tilegym.failed:
             failed.append(f"{len(self.tilegym.failed)} of TileGym's tests")
         if failed:
             return verdict_line(FAIL, f"failed: {', '.join(failed)}")
-        passed = Counter(result.check for result in self.results if result.status == PASS)
+        passed = Counter(result.check for result in self.results if result.status == PASS and not result.peer_only)
         text = [f"{passed[check]} {check}" for check in CHECKS if passed[check]]
         if self.tilegym and self.tilegym.passed:
             text.append(f"{self.tilegym.passed} of TileGym's tests")
         idle = Counter(result.check for result in self.results if result.status not in CHECKED)
         rest = [f"{idle[check]} {check}" for check in CHECKS if idle[check]]
+        statuses = Counter(result.status for result in self.results)
+        apart = "".join(f"; {statuses[name]} {name}" for name in (AMBIGUOUS, WAIVED) if statuses[name])
+        aside = sum(result.status == PASS and result.peer_only for result in self.results)
+        apart += f"; cuTile Python only: {aside} numerics" if aside else ""
         if shortfall or not text:
-            return verdict_line(NOT_RUN, shortfall or "nothing was checked")
-        note = f"; not run: {', '.join(rest)}" if rest else ""
+            nothing = f"nothing of ours passed{apart}" if apart else "nothing of ours was checked"
+            return verdict_line(NOT_RUN, f"{shortfall}{apart}" if shortfall else nothing)
+        note = apart + (f"; not run: {', '.join(rest)}" if rest else "")
         note += "" if self.complete else "; incomplete"
         return verdict_line(PASS if self.complete else NOT_RUN, f"passed: {', '.join(text)}{note}")
 
@@ -222,7 +230,8 @@ def op_verdict(results: Sequence[CheckResult]) -> str:
     text = ", ".join(f"{counts[name]} {name}" for name in SEVERITY if counts[name])
     bad = next((result for result in results if result.status == status), None)
     if status == PASS or bad is None:
-        return verdict_line(status, f"{len(results)} cases")
+        alone = sum(result.peer_only for result in results)
+        return verdict_line(status, f"{'cuTile Python only: ' if alone else ''}{len(results)} cases")
     return verdict_line(status, f"{text} of {len(results)} cases; {bad.case}: {bad.reason}")
 
 

@@ -12,7 +12,20 @@ from pytest_cutile_rs.result import SEVERITY
 
 _RESULT: dict[str, Any] = {
     "type": "object",
-    "required": ["check", "op", "case", "dtype", "status", "reason", "data", "details", "verdict", "id", "seconds"],
+    "required": [
+        "check",
+        "op",
+        "case",
+        "dtype",
+        "status",
+        "reason",
+        "data",
+        "details",
+        "size",
+        "verdict",
+        "id",
+        "seconds",
+    ],
     "properties": {
         "check": {"enum": list(CHECKS)},
         "op": {"type": "string"},
@@ -25,6 +38,7 @@ _RESULT: dict[str, Any] = {
         "verdict": {"type": "string", "pattern": "^VERDICT: (PASS|FAIL|NOT-RUN)"},
         "id": {"type": "string"},
         "seconds": {"type": "number"},
+        "size": {"enum": ["cpu", "gpu", ""]},
     },
 }
 
@@ -41,6 +55,7 @@ SCHEMA: dict[str, Any] = {
         "options",
         "machine",
         "counts",
+        "peer_only",
         "ops",
         "differences",
         "tilegym_tests",
@@ -60,6 +75,7 @@ SCHEMA: dict[str, Any] = {
         "options": {"type": "object"},
         "machine": {"type": "object"},
         "counts": {"type": "object"},
+        "peer_only": {"type": "object"},
         "ops": {"type": "array"},
         "differences": {"type": "array"},
         "tilegym_tests": {"type": ["object", "null"]},

@@ -14,6 +14,7 @@ from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
 
 Line = tuple[str, dict[str, bool]]
@@ -70,12 +71,24 @@ def _style(text: str, number: int) -> dict[str, bool]:
 def _counts(results: list[CheckResult]) -> str:
     if not results:
         return "-"
+    aside = Counter(one.status for one in results if one.peer_only)
+    results = [one for one in results if not one.peer_only]
     counts = Counter(one.status for one in results)
+    if aside:
+        return ", ".join([*([_counts(results)] if results else []), _aside(aside)])
     if set(counts) == {NOT_RUN}:
         return "not run"
-    bad = [f"{counts[name]} {name}" for name in (*sorted(FAILING), AMBIGUOUS) if counts[name]]
+    bad = [f"{counts[name]} {name}" for name in (*sorted(FAILING), AMBIGUOUS, WAIVED) if counts[name]]
     idle = f" ({counts[NOT_RUN]} not run)" if counts[NOT_RUN] else ""
     return f"{counts[PASS]}/{len(results) - counts[NOT_RUN]}{' ' if bad else ''}{', '.join(bad)}{idle}"
+
+
+def _aside(counts: Counter[str]) -> str:
+    """What was said about cuTile Python's kernels alone; it counts for none of ours."""
+    bad = [f"{counts[name]} {name}" for name in sorted(FAILING) if counts[name]]
+    idle = f" ({counts[NOT_RUN]} not run)" if counts[NOT_RUN] else ""
+    ran = sum(counts.values()) - counts[NOT_RUN]
+    return f"peer only {counts[PASS]}/{ran}{' ' if bad else ''}{', '.join(bad)}{idle}"
 
 
 def _structure(results: list[CheckResult]) -> str:
@@ -89,5 +102,5 @@ def _ratio(group: Group) -> str:
     mean, low = group.ratios()
     if mean is None or low is None:
         return _counts(group.of("perf"))
-    bad = Counter(one.status for one in group.of("perf") if one.status in (*FAILING, AMBIGUOUS))
+    bad = Counter(one.status for one in group.of("perf") if one.status in (*FAILING, AMBIGUOUS, WAIVED))
     return f"{mean:.3f} (min {low:.3f})" + "".join(f" {count} {status}" for status, count in sorted(bad.items()))

@@ -94,7 +94,7 @@ fn a_signature_is_read() {
          uint8_t flag, int32_t A_dtype, int32_t BLOCK, int32_t CAUSAL, int32_t grid_x, int32_t grid_y, int32_t grid_z, \
          int32_t num_cta_in_cga, int32_t occupancy, int32_t num_worker_warps, int32_t device_id, uint64_t raw_stream);"
     ));
-    let rust = render::exports(std::slice::from_ref(k), "id", &header);
+    let rust = render::exports(std::slice::from_ref(k));
     assert!(
         rust.contains("&[n as u32 as u64, alpha.to_bits() as u64, flag as u64], &[A_dtype, BLOCK, CAUSAL]"),
         "{rust}"

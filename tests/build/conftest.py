@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tilegym_rs_backend.build import ensure
+
 CARGO = """\
 #!/bin/sh
 if [ "$1" = --version ]; then echo "cargo 1.95.0 (fake)"; exit 0; fi
@@ -137,4 +139,5 @@ def world(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
         monkeypatch.delenv(name, raising=False)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ensure, "_failed", {})  # every fake crate has the same key; one's failure is not another's
     return World(tmp_path, crate, fake, tmp_path / "cache", env)

@@ -21,7 +21,6 @@ from .conftest import executable
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    ensure._failed.clear()
     ensure._refused.clear()
 
 

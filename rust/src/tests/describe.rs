@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! What build.rs read from the sources is what the compiler saw, and exports keep their shape.
 
-use crate::exports::index::{DESCRIBE, HEADER, KERNELS};
+use crate::exports::index::KERNELS;
+use crate::texts::{DESCRIBE, HEADER};
 use cutile_compiler::ast::syn::{FnArg, GenericParam, Item, ItemFn, Pat};
 use quote::ToTokens;
 use serde_json::Value;

@@ -55,6 +55,8 @@ _MODES: dict[str, Update] = {
 def update(op: Op, element: ScalarType) -> Update:
     """Return the function (old, argument) -> new of an atomic operation's mode."""
     mode = text(op, "mode")
+    if mode != "xchg" and element.is_float != (mode == "addf"):
+        raise ExecutionError("malformed", f"atomic {mode} of {element}", op=op.opcode, loc=op.loc)
     if mode == "addf":
         rounding = rounder(element)
         return np.add if rounding is None else lambda a, b: rounding(a + b)
@@ -99,7 +101,7 @@ def _atomic(op: Op, compiler: Compiler, operands: list[str], change: Callable[..
         token = 0 if token_slot is None else values[token_slot]
         values[token_target] = token | run.store_event()
         if acquires:
-            run.synchronized[frame.blocks] = True
+            run.synchronize(frame.blocks)
         mask = None if mask_slot is None else same_blocks(values[mask_slot], frame.n)
         index, mask, allocation = locate(frame, same_blocks(values[pointers], frame.n), mask, size, site)
         result = np.zeros(index.shape, in_flight)

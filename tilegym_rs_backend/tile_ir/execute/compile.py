@@ -7,6 +7,7 @@ import importlib
 import math
 from collections.abc import Iterator
 
+from tilegym_rs_backend.tile_ir.execute.agreement import check
 from tilegym_rs_backend.tile_ir.execute.errors import MALFORMED
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
@@ -95,8 +96,11 @@ class Compiler:
         if mode in _APPROXIMATE:
             self.approximate.add(f"{op.opcode} {mode}")
         try:
+            check(op)
             return builder(op, self)
-        except ExecutionError:
+        except ExecutionError as error:
+            if not error.op:
+                error.op, error.loc = op.opcode, op.loc
             raise
         except MALFORMED as error:
             text = f"an attribute, a type or a number of operands does not fit: {type(error).__name__}: {error}"
