@@ -46,7 +46,7 @@ _VALUED = (
     _Option("ops", "", "OP[,OP]", "ops to check (default: all)"),
     _Option("dtypes", "", "DTYPE[,DTYPE]", f"dtypes to check, of {','.join(TORCH_DTYPES)} (default: all)"),
     _Option("checks", ",".join(CHECKS), "CHECK[,CHECK]", f"checks to run (default: {','.join(CHECKS)})"),
-    _Option("variant", "auto", "auto|native|ported", "kernels to run; auto: native ones where there are (default: auto)"),
+    _Option("variant", "auto", "auto|native|ported", "kernels to run; auto: native where there are (default: auto)"),
     _Option("arch", "", "ARCH", "architecture to compile for (default: the GPU's own, sm_90 without a GPU)"),
     _Option("out", ".cutile_rs", "DIR", "folder of the reports (default: .cutile_rs)"),
     _Option("seed", "0", "N", "seed of the inputs and of the measurement order (default: 0)"),
