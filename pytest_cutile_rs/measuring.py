@@ -86,8 +86,8 @@ class Measuring:
             return None
         if self._no_floor is not None:
             raise self._no_floor
-        implements = self._session.backend.implements
-        ready = {op for op in self._session.ops_that_passed("numerics") if implements(op)}
+        kind = self._session.backend.kind
+        ready = {op for op in self._session.ops_that_passed("numerics") if kind(op)}
         timed = [(suite, case) for check, suite, case in self._session.cases() if check == "perf" and case.op in ready]
         pairs = (
             (f"{case.op}[{case.id}]", functools.partial(self._side, suite, case))
