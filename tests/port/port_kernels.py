@@ -143,6 +143,42 @@ def pipelined(out, x, y, WIDTH: ConstInt, LATENCY: ConstInt):
 
 
 @ct.kernel
+def halve_then_look(out, x, limit: float, WIDTH: ConstInt):
+    block = ct.bid(0)
+    tile = ct.load(x, index=(block,), shape=(WIDTH,))
+    steps = 0
+    while True:
+        tile = tile * 0.5
+        if ct.max(tile, 0) < limit:
+            break
+        steps = steps + 1
+    ct.store(out, index=(block,), tile=tile + ct.astype(steps, ct.float32))
+
+
+@ct.kernel
+def sum_of_some(out, x, n: int, skipped: int, WIDTH: ConstInt):
+    total = ct.zeros((WIDTH,), dtype=ct.float32)
+    for i in range(n):
+        if i == skipped:
+            continue
+        total = total + ct.load(x, index=(i,), shape=(WIDTH,))
+        if ct.sum(total, 0) > 1000.0:
+            break
+    ct.store(out, index=(ct.bid(0),), tile=total)
+
+
+@ct.kernel
+def returns_twice(out, x, limit: int, WIDTH: ConstInt):
+    block = ct.bid(0)
+    if block > limit:
+        return
+    tile = ct.load(x, index=(block,), shape=(WIDTH,))
+    if ct.max(tile, 0) > 1.0:
+        return
+    ct.store(out, index=(block,), tile=tile * 2.0)
+
+
+@ct.kernel
 def select(out, WIDTH: ConstInt):
     ct.store(out, index=(ct.bid(0),), tile=ct.zeros((WIDTH,), dtype=ct.float32))
 
@@ -173,6 +209,9 @@ NAMES = (
     "histogram",
     "batched_outer",
     "pipelined",
+    "halve_then_look",
+    "sum_of_some",
+    "returns_twice",
     "select",
     "stencil",
     "halve_until_small",
@@ -204,6 +243,9 @@ def launches():
         "histogram": launch(histogram, meta(64, dtype=torch.int32), w, 256, 64),
         "batched_outer": launch(batched_outer, meta(4, 16, 32), meta(4, 16), meta(4, 32), 16, 32),
         "pipelined": launch(pipelined, v, v, v, 256, 3),
+        "halve_then_look": launch(halve_then_look, v, v, 1.0, 256),
+        "sum_of_some": launch(sum_of_some, v, v, 16, 3, 256),
+        "returns_twice": launch(returns_twice, v, v, 3, 256),
         "select": launch(select, v, 256),
         "stencil": launch(stencil, v, v, 4096, 256),
         "halve_until_small": launch(halve_until_small, v, v, 1.0, 256),

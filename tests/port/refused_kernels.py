@@ -80,6 +80,17 @@ def truth_of_floats(out, x, WIDTH: ConstInt):
 
 
 @ct.kernel
+def returns_inside(out, x, limit: int, WIDTH: ConstInt):
+    block = ct.bid(0)
+    tile = ct.load(x, index=(block,), shape=(WIDTH,))
+    if block > 1:
+        if block > limit:
+            return  # REFUSED
+        tile = tile + 1.0
+    ct.store(out, index=(block,), tile=tile)
+
+
+@ct.kernel
 def takes_pair(pair, WIDTH: ConstInt):
     ct.store(pair[0], index=(ct.bid(0),), tile=ct.load(pair[1], index=(ct.bid(0),), shape=(WIDTH,)))
 
@@ -100,6 +111,7 @@ def launches():
         "overlapping_tiles": (overlapping_tiles, v, v, 256),
         "selected_rows": (selected_rows, meta(64, 128), meta(64, 128), i, 128),
         "packs": (packs, meta(16384, dtype=torch.uint8), v, 256),
+        "returns_inside": (returns_inside, v, v, 3, 256),
         "truth_of_floats": (truth_of_floats, b, v, 256),
     }
 

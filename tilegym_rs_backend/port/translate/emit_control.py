@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilegym_rs_backend.port.translate.emit_constants import tile_constant
@@ -16,13 +17,25 @@ from tilegym_rs_backend.port.translate.registry import dispatch
 from tilegym_rs_backend.port.translate.registry import emits
 
 
+@dataclass(frozen=True)
+class _Yielded:
+    """Stands among operations where a branch hands its results on to what follows in the same arm."""
+
+    results: Sequence[Any]
+    outputs: Sequence[Any]
+
+
 def emit_block(emitter: Emitter, operations: Sequence[Any]) -> None:
     """Emit operations in order."""
     for index, operation in enumerate(operations):
-        if type(operation).__name__ == "IfElse" and "Return" in (_end(b) for b in _arms(operation)):
+        if isinstance(operation, _Yielded):
+            for result, value in zip(operation.results, operation.outputs, strict=True):
+                emitter.values[result.name] = emitter.value(value)
+        elif type(operation).__name__ == "IfElse" and "Return" in (_end(b) for b in _arms(operation)):
             _branch_with_return(emitter, operation, operations[index + 1 :])
             return
-        dispatch(emitter, operation)
+        else:
+            dispatch(emitter, operation)
 
 
 def _arms(operation: Any) -> tuple[Any, Any]:
@@ -34,28 +47,37 @@ def _end(block: Any) -> str:
 
 
 def _branch_with_return(emitter: Emitter, operation: Any, rest: Sequence[Any]) -> None:
-    """An early ``return`` is legal at the top level only: what follows the ``if`` goes into the arm that goes on."""
+    """An early ``return`` is legal at the top level only: what follows the ``if`` goes into the arm that goes on.
+
+    That is possible only where nothing else follows: not inside a loop, nor inside a branch that others continue.
+    """
     emitter.enter(operation)
-    if emitter.loops:
-        raise refused(operation, "a return inside a loop has no Rust form", "return")
+    for arm in _arms(operation):
+        if _end(arm) == "Return":
+            _check_return(emitter, arm[-1])
     emitter.code.open(f"if {emitter.scalar(operation.cond)}")
     for position, arm in enumerate(_arms(operation)):
+        inside = list(arm)[:-1]
+        if _end(arm) != "Return":
+            inside += [_Yielded(operation.result_vars, arm[-1].outputs), *rest]
         with emitter.scope():
-            if _end(arm) == "Return":
-                emit_block(emitter, list(arm)[:-1])
-            else:
-                emit_block(emitter, list(arm)[:-1])
-                for result, value in zip(operation.result_vars, arm[-1].outputs, strict=True):
-                    emitter.values[result.name] = emitter.value(value)
-                emit_block(emitter, rest)
+            emit_block(emitter, inside)
         if position == 0:
             emitter.code.otherwise()
     emitter.code.close()
 
 
+def _check_return(emitter: Emitter, operation: Any) -> None:
+    if emitter.loops:
+        raise refused(operation, "a return inside a loop has no Rust form", "return")
+    if emitter.branches:
+        raise refused(operation, "a return inside a branch that others continue has no Rust form", "return")
+
+
 @emits("Return", python="return", rust="the rest goes into the other arm")
 def leave(emitter: Emitter, operation: Any) -> None:
-    """The end of the kernel."""
+    """The end of the kernel; there is nothing behind it."""
+    _check_return(emitter, operation)
 
 
 @emits("Loop", python="for i in range(..), while", rust="for i in a..b, loop")
