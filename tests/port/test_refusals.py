@@ -44,6 +44,18 @@ def test_an_attribute_the_emitter_was_not_written_for_is_refused(monkeypatch):
         translate(launch(scale_rows, meta(64, 64), meta(64, 64), 1.0, 16, 64))
 
 
+def test_a_tensor_without_a_dtype_code_is_refused():
+    import torch
+    from port_kernels import batched_outer
+
+    if not hasattr(torch, "uint32"):
+        pytest.skip("this torch has no uint32")
+    tensors = [meta(*shape, dtype=torch.uint32) for shape in ((4, 16, 32), (4, 16), (4, 32))]
+    found = launch(batched_outer, *tensors, 16, 32)
+    with pytest.raises(Refused, match="out: tensors of u32 have no code"):
+        translate(found)
+
+
 def test_a_tuple_of_tensors_is_refused_at_the_kernel():
     with pytest.raises(Refused, match="pair is a tuple") as caught:
         translate(launch(kernels.takes_pair, (meta(64), meta(64)), 64))

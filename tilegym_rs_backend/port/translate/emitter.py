@@ -19,6 +19,7 @@ from tilegym_rs_backend.port.translate.dimensions import Dimensions
 from tilegym_rs_backend.port.translate.element_types import rust_name
 from tilegym_rs_backend.port.translate.generics import Generics
 from tilegym_rs_backend.port.translate.names import Names
+from tilegym_rs_backend.port.translate.refuse import Refused
 from tilegym_rs_backend.port.translate.refuse import base_name
 from tilegym_rs_backend.port.translate.refuse import refused
 from tilegym_rs_backend.port.translate.statements import Code
@@ -108,7 +109,8 @@ class Emitter:
 
         if is_pointer_dtype(dtype):
             return f"*mut {self.element(PointerInfo(dtype).pointee_dtype)}"
-        raise refused(self.current, f"cutile-rs has no element type {dtype}", f"type {dtype}")
+        reason = f"cutile-rs has no element type {dtype}"
+        raise Refused("type", reason) if self.current is None else refused(self.current, reason, "type")
 
     def concrete(self, dtype: Any) -> str:
         """The Rust name of an element type whose identity the text needs."""

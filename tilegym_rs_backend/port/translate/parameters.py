@@ -21,7 +21,9 @@ from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
 from tilegym_rs_backend.port.translate.origins import Origins
+from tilegym_rs_backend.port.translate.refuse import Refused
 from tilegym_rs_backend.port.translate.typed_ir import KernelParameter
+from tilegym_rs_backend.tensors import DTYPE_CODES
 from tilegym_rs_backend.tensors import MAX_RANK
 
 _ASSUMPTIONS = ("AssumeDivBy", "AssumeBounded")
@@ -144,7 +146,7 @@ def _through_assumptions(made: Parameters, body: Any) -> None:
 
 def _fits_reference(parameter: KernelParameter) -> bool:
     constraint = parameter.constraint
-    if not 0 < constraint.ndim <= MAX_RANK or str(constraint.index_dtype) != "int32":
+    if not 0 < constraint.ndim <= MAX_RANK:
         return False
     if any(extent is not None for extent in constraint.shape_constant):
         return False
@@ -196,6 +198,10 @@ def _declare(made: Parameters, emitter: Emitter, parameter: KernelParameter, fla
         return
     made._rust[parameter.name] = name
     element, rank = emitter.element(constraint.dtype), constraint.ndim
+    if element not in ("E", *DTYPE_CODES):
+        raise Refused("parameter", f"{parameter.name}: tensors of {element} have no code in the kernels' contract")
+    if str(constraint.index_dtype) != "int32":
+        raise Refused("parameter", f"{parameter.name}: a tensor indexed with 64 bits has no Rust form")
     if not flat:
         unknown = ", ".join("-1" for _ in range(rank))
         made.declared.append(Parameter(name, f"&Tensor<{element}, {{ [{unknown}] }}>", "tensor", position))
