@@ -152,7 +152,9 @@ class ParitySession:
             return CheckResult("ir", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
         from pytest_cutile_rs.checks import ir
 
-        found: CheckResult = ir.check(case, self.ours(suite, case), self.theirs(suite, case), arch=self.arch)
+        found: CheckResult = ir.check(
+            case, self.ours(suite, case), self.theirs(suite, case), arch=suite.arch_for(self.arch)
+        )
         return found
 
     def _sass(self, suite: OpSuite, case: Case) -> CheckResult:
@@ -165,7 +167,7 @@ class ParitySession:
             case,
             self.ours(suite, case),
             self.theirs(suite, case),
-            arch=self.arch,
+            arch=suite.arch_for(self.arch),
             assemble=self.backend.assemble,
             variant=self.backend.kind(suite.name),
         )
@@ -193,14 +195,14 @@ class ParitySession:
         """Our launches of a case, captured once."""
         key = ("ours", case.op, case.id)
         if key not in self._launches:
-            self._launches[key] = self.backend.launches(suite, case, self.arch)
+            self._launches[key] = self.backend.launches(suite, case, suite.arch_for(self.arch))
         return self._launches[key]
 
     def theirs(self, suite: OpSuite, case: Case) -> tuple[Any, ...]:
         """The peer's launches of a case, captured once."""
         key = ("theirs", case.op, case.id)
         if key not in self._launches:
-            self._launches[key] = tuple(self.peer.launches(suite, case, self.arch))
+            self._launches[key] = tuple(self.peer.launches(suite, case, suite.arch_for(self.arch)))
         return self._launches[key]
 
     def record(self) -> dict[str, Any]:
