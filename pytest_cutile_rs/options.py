@@ -77,6 +77,7 @@ class Options:
     dtypes: tuple[str, ...]
     checks: tuple[str, ...]
     quick: bool
+    all: bool
     arch: str
     out: Path
     seed: int
@@ -141,6 +142,14 @@ def add_options(parser: pytest.Parser) -> None:
         help="a few cases per op only (default: off)",
     )
     parser.addini("cutile_rs_quick", "like --cutile-rs-quick", type="bool", default=False)
+    group.addoption(
+        "--cutile-rs-all",
+        action="store_true",
+        default=None,
+        help="all cases of TileGym's ops without native kernels too; otherwise those have their quick cases, unless "
+        "--cutile-rs-ops names them (default: off)",
+    )
+    parser.addini("cutile_rs_all", "like --cutile-rs-all", type="bool", default=False)
     for option in _VALUED:
         group.addoption(option.flag, dest=option.key, metavar=option.metavar, default=None, help=option.help)
         parser.addini(option.key, f"like {option.flag}", default=option.default)
@@ -211,6 +220,7 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), tuple(TORCH_DTYPES)) or tuple(TORCH_DTYPES),
         checks=_choices("--cutile-rs-checks", value("cutile_rs_checks"), CHECKS) or CHECKS,
         quick=flag("cutile_rs_quick"),
+        all=flag("cutile_rs_all"),
         arch=_arch(value("cutile_rs_arch")),
         out=_folder(config.invocation_params.dir / value("cutile_rs_out")),
         seed=int(_number("--cutile-rs-seed", value("cutile_rs_seed"), int)),

@@ -28,7 +28,9 @@ from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import CheckResult
 from pytest_cutile_rs.size import size_of
+from pytest_cutile_rs.suites import is_built_in
 from pytest_cutile_rs.suites import suites
+from tilegym_rs_backend.registration import native_ops
 
 if TYPE_CHECKING:
     from pytest_cutile_rs.peers.base import Peer
@@ -91,9 +93,21 @@ class ParitySession:
             for name, suite in self.suites.items():
                 if check not in options.checks or (options.ops and name not in options.ops):
                     continue
+                quick = options.quick or self._is_brief(suite)
                 for case in suite.cases:
-                    if check in case.checks and case.dtype in options.dtypes and (case.quick or not options.quick):
+                    if check in case.checks and case.dtype in options.dtypes and (case.quick or not quick):
                         yield check, suite, self._named(case)
+
+    def _is_brief(self, suite: OpSuite) -> bool:
+        """Whether an op that nobody asked for by name takes part with its quick cases alone.
+
+        So do TileGym's ops without native kernels: there are a thousand cases of them, and what they launch is
+        translated, with machine code that is compared in the quick cases.
+        """
+        options = self.options
+        if options.all or options.ids or suite.name in options.ops or not is_built_in(suite):
+            return False
+        return suite.name not in native_ops()
 
     def _named(self, case: Case) -> Case:
         """A variant that was asked for is part of the id, so that results of two variants are never mixed."""
