@@ -59,6 +59,7 @@ class Options:
     dtypes: tuple[str, ...]
     checks: tuple[str, ...]
     quick: bool
+    save: bool
     arch: str
     out: Path
     seed: int
@@ -90,6 +91,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="a few cases per op only (default: off)",
     )
     parser.addini("cutile_rs_quick", "like --cutile-rs-quick", type="bool", default=False)
+    group.addoption(
+        "--cutile-rs-save",
+        action="store_true",
+        default=None,
+        help="keep this run in runs/ of the reports, for compare, trend and the page's history (default: off)",
+    )
+    parser.addini("cutile_rs_save", "like --cutile-rs-save", type="bool", default=False)
     for option in _VALUED:
         group.addoption(option.flag, dest=option.key, metavar=option.metavar, default=None, help=option.help)
         parser.addini(option.key, f"like {option.flag}", default=option.default)
@@ -157,6 +165,7 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), tuple(TORCH_DTYPES)) or tuple(TORCH_DTYPES),
         checks=_choices("--cutile-rs-checks", value("cutile_rs_checks"), CHECKS) or CHECKS,
         quick=flag("cutile_rs_quick"),
+        save=flag("cutile_rs_save"),
         arch=_arch(value("cutile_rs_arch")),
         out=_folder(config.invocation_params.dir / value("cutile_rs_out")),
         seed=int(_number("--cutile-rs-seed", value("cutile_rs_seed"), int)),
