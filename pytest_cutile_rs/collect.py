@@ -17,9 +17,12 @@ from pytest_cutile_rs.options import ID_ROOT
 from pytest_cutile_rs.report import junit
 from pytest_cutile_rs.report.repeat import repeat_command
 from pytest_cutile_rs.result import AMBIGUOUS
-from pytest_cutile_rs.result import FAILING
+from pytest_cutile_rs.result import FAIL
 from pytest_cutile_rs.result import NOT_RUN
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.result import fails
+from pytest_cutile_rs.result import verdict_line
 from pytest_cutile_rs.session import ParitySession
 
 _CASE_ID = re.compile(r"[\w.\-]+")
@@ -56,10 +59,11 @@ class ParityItem(pytest.Item):
         self._keep(result)
         if result.status == NOT_RUN:
             pytest.skip(result.reason)
-        if result.status in FAILING:
+        ambiguous = self.parity.options.ambiguous
+        if fails(result.status, ambiguous):
             raise ParityFailure(result)
-        if result.status == AMBIGUOUS:
-            pytest.xfail(f"AMBIGUOUS {result.reason}")
+        if result.status == WAIVED or (result.status == AMBIGUOUS and ambiguous == "xfail"):
+            pytest.xfail(f"{result.status} {result.reason}")
 
     def _keep(self, result: CheckResult) -> None:
         self.result = result
@@ -70,7 +74,11 @@ class ParityItem(pytest.Item):
         if not isinstance(excinfo.value, ParityFailure):
             return super().repr_failure(excinfo, style)
         result = excinfo.value.result
-        return "\n".join([result.details or result.reason, "", f"repeat: {self.command()}", result.verdict])
+        status, reason = result.status, result.reason
+        if status == AMBIGUOUS:  # here only where the run counts it as a failure
+            status, reason = FAIL, f"{status} {reason}"
+        lines = [result.details or reason, "", f"repeat: {self.command()}", verdict_line(status, reason)]
+        return "\n".join(lines)
 
     def command(self) -> str:
         """The command line that runs this item alone."""
@@ -133,11 +141,14 @@ def item_id(check: str, case: Case) -> str:
 
 
 def selected(parity: ParitySession) -> Iterator[tuple[str, OpSuite, Case]]:
-    """The cases that the options and the ids on the command line leave."""
+    """The cases that the options, the ids on the command line and the shard leave."""
     wanted = parity.options.ids
-    for check, suite, case in parity.cases():
-        if not wanted or any(_names(argument, item_id(check, case)) for argument in wanted):
-            yield check, suite, case
+    left = (
+        ((case.op, case.id), (check, suite, case))
+        for check, suite, case in parity.cases()
+        if not wanted or any(_names(argument, item_id(check, case)) for argument in wanted)
+    )
+    return parity.options.shard.part(left)
 
 
 def validate(parity: ParitySession) -> None:
@@ -150,6 +161,13 @@ def validate(parity: ParitySession) -> None:
     unknown = sorted(set(parity.options.ops) - set(known))
     if unknown:
         raise pytest.UsageError(f"--cutile-rs-ops: unknown {', '.join(unknown)}; known are {', '.join(known)}")
+    decided = [*parity.options.thresholds, *(waiver.op for waiver in parity.options.waivers)]
+    unknown = sorted(set(decided) - set(known))
+    if unknown:
+        raise pytest.UsageError(
+            f"[tool.cutile_rs] of pyproject.toml: a threshold or waiver is about the unknown op {', '.join(unknown)}; "
+            f"known are {', '.join(known)}"
+        )
     for suite in known.values():
         ids = [case.id for case in suite.cases]
         broken = sorted({name for name in ids if ids.count(name) > 1 or not _CASE_ID.fullmatch(name)})

@@ -8,6 +8,7 @@ AMBIGUOUS. NO-DATA, UNFAIR and NOISY say that the numbers do not support a verdi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from pytest_cutile_rs import stats
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.timing.activity import MEMCPY
 from pytest_cutile_rs.timing.activity import MEMSET
-from pytest_cutile_rs.timing.base import Plan
 from pytest_cutile_rs.timing.base import Record
-from pytest_cutile_rs.timing.base import Side
-from pytest_cutile_rs.timing.base import Timer
 from pytest_cutile_rs.timing.base import Until
+from pytest_cutile_rs.waivers import Waiver
+from pytest_cutile_rs.waivers import waiver_for
 
 PASS = "PASS"
 FAIL = "FAIL"
@@ -140,6 +141,26 @@ def judge(
     return replace(case, verdict=verdict, reason=reason, text=f"{text}; {_times(case)}")
 
 
+def waive(
+    verdict: CaseVerdict, waivers: Sequence[Waiver], op: str, case: str, judge: Callable[[float], CaseVerdict]
+) -> tuple[str, str, dict[str, Any] | None]:
+    """Apply the waiver about a case to a FAIL or AMBIGUOUS; ``judge`` judges the same record by another threshold.
+
+    Returns the status, its text, and for a waiver that counted what it waived. One that asks for a ratio which the
+    case does not reach waives nothing: the verdict by that ratio stands.
+    """
+    waiver = waiver_for(waivers, op, case) if verdict.verdict in (FAIL, AMBIGUOUS) else None
+    if waiver is None:
+        return verdict.verdict, verdict.text, None
+    until = f"waiver {waiver}, until {waiver.expires}: {waiver.reason}"
+    if waiver.threshold is not None:
+        again = judge(waiver.threshold)
+        if again.verdict != PASS:
+            return again.verdict, f"{again.text}; not even the waived {waiver.limit} is reached ({until})", None
+    was = {"status": verdict.verdict, "code": verdict.reason, "waiver": waiver.to_dict()}
+    return WAIVED, f"{verdict.verdict} {verdict.text}; {until}", was
+
+
 def decided(
     threshold: float = THRESHOLD, *, half_width: float = HALF_WIDTH, subject: str = "rs", peer: str = "py"
 ) -> Until:
@@ -177,20 +198,6 @@ def judge_op(op: str, cases: Sequence[CaseVerdict], *, threshold: float = THRESH
         else:
             reason = "geomean_above"
     return OpVerdict(op, verdict, reason, text, threshold, mean.value, mean.low, mean.high, worst.name, counts)
-
-
-def self_check(timer: Timer, sides: Mapping[str, Side], plan: Plan, *, seed: int = 0) -> stats.NoiseFloor:
-    """Measure up to three cases against themselves. Raises ValueError when none of them could be measured."""
-    found, errors = [], []
-    for name, side in list(sides.items())[:3]:
-        record = timer.pair(f"self-check {name}", {"a": side, "b": side}, plan, seed=seed)
-        if record.error or not record.kept:
-            errors.append(f"{name}: {record.error or 'no block kept'} {record.detail}")
-        else:
-            found.append((name, stats.ratios(record.blocks["a"], record.blocks["b"])))
-    if not found:
-        raise ValueError(f"the self-check measured nothing: {'; '.join(errors) or 'no case given'}")
-    return stats.noise_floor(found, seed=seed)
 
 
 Problem = tuple[str, str, str]

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ import pytest
 
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.case import TORCH_DTYPES
+from pytest_cutile_rs.project import Project
+from pytest_cutile_rs.project import read_project
+from pytest_cutile_rs.report.repeat import arguments
+from pytest_cutile_rs.shard import Shard
+from pytest_cutile_rs.waivers import Waiver
 
 ID_ROOT = "cutile_rs"
 
@@ -44,14 +51,25 @@ _VALUED = (
     _Option("out", ".cutile_rs", "DIR", "folder of the reports (default: .cutile_rs)"),
     _Option("seed", "0", "N", "seed of the inputs and of the measurement order (default: 0)"),
     _Option("threshold", "0.95", "RATIO", "lowest accepted t_cutile_python / t_cutile_rs (default: 0.95)"),
+    _Option("ambiguous", "xfail", "xfail|fail|pass", "what becomes of an AMBIGUOUS perf case (default: xfail)"),
+    _Option("protocol", "", "best-of-4", "report TileGym's published protocol too; it never gates (default: none)"),
+    _Option("timer", "cupti", "cupti|event", "clock of device time; event sees no stray kernels (default: cupti)"),
+    _Option("self-check", "3", "N", "equal pairs that give the machine's noise floor, 0 for none (default: 3)"),
     _Option("perf-budget", "20", "SECONDS", "measuring time a perf case may take (default: 20)"),
+    _Option("shard", "1/1", "I/N", "run the I-th of N parts; all checks of a case stay together (default: 1/1)"),
     _Option("min-cases", "1", "N", "fail the run when fewer checks than this gave an answer (default: 1)"),
 )
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one run, validated."""
+    """The options of one run, validated.
+
+    Attributes:
+        threshold: of every op that ``thresholds`` does not name; see `threshold_of`.
+        thresholds: per op, of the project; empty when the command line gave one.
+        waivers: of the project.
+    """
 
     enabled: bool
     ids: tuple[str, ...]
@@ -68,10 +86,27 @@ class Options:
     min_cases: int
     list_only: bool
     tilegym_tests: tuple[str, ...]
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
+    shard: Shard = field(default_factory=Shard)
+    ambiguous: str = "xfail"
+    protocol: str = ""
+    timer: str = "cupti"
+    self_check: int = 3
+    threshold_given: bool = False
+
+    def threshold_of(self, op: str) -> float:
+        """The lowest accepted ratio of an op."""
+        return self.thresholds.get(op, self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form for the report."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in vars(self).items()}
+        plain = {name: str(value) if isinstance(value, (Path, Shard)) else value for name, value in vars(self).items()}
+        return plain | {"thresholds": dict(self.thresholds), "waivers": [waiver.to_dict() for waiver in self.waivers]}
+
+    def arguments(self) -> list[str]:
+        """The command-line words that make a run of one item judge as this one does."""
+        return arguments(self.to_dict())
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -158,8 +193,11 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         given = config.getoption(key, None)
         return bool(given if given is not None else config.getini(key))
 
+    enabled = flag("cutile_rs") or bool(ids) or bool(config.getoption("cutile_rs_list", False))
+    project = read_project(config.rootpath) if enabled else Project()
+    given = config.getoption("cutile_rs_threshold", None) is not None
     return Options(
-        enabled=flag("cutile_rs") or bool(ids) or bool(config.getoption("cutile_rs_list", False)),
+        enabled=enabled,
         ids=tuple(ids),
         ops=_names(value("cutile_rs_ops")),
         dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), tuple(TORCH_DTYPES)) or tuple(TORCH_DTYPES),
@@ -174,6 +212,14 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         min_cases=int(_number("--cutile-rs-min-cases", value("cutile_rs_min_cases"), int)),
         list_only=bool(config.getoption("cutile_rs_list", False)),
         tilegym_tests=tilegym_paths(config, config.option),
+        thresholds={} if given else project.thresholds,
+        waivers=project.waivers,
+        shard=_shard(value("cutile_rs_shard")),
+        ambiguous=_choice("--cutile-rs-ambiguous", value("cutile_rs_ambiguous"), ("xfail", "fail", "pass")),
+        protocol=_choice("--cutile-rs-protocol", value("cutile_rs_protocol"), ("", "best-of-4")),
+        timer=_choice("--cutile-rs-timer", value("cutile_rs_timer"), ("cupti", "event")),
+        self_check=int(_number("--cutile-rs-self-check", value("cutile_rs_self_check"), int)),
+        threshold_given=given,
     )
 
 
@@ -187,6 +233,19 @@ def _choices(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     if unknown:
         raise pytest.UsageError(f"{flag}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
     return tuple(name for name in known if name in names)
+
+
+def _choice(flag: str, text: str, known: tuple[str, ...]) -> str:
+    if text not in known:
+        raise pytest.UsageError(f"{flag}: unknown {text!r}; known are {', '.join(filter(None, known))}")
+    return text
+
+
+def _shard(text: str) -> Shard:
+    try:
+        return Shard.parse(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"--cutile-rs-shard: {error}") from None
 
 
 def _arch(text: str) -> str:

@@ -16,11 +16,12 @@ AMBIGUOUS = "AMBIGUOUS"
 NO_DATA = "NO-DATA"
 UNFAIR = "UNFAIR"
 NOISY = "NOISY"
+WAIVED = "WAIVED"
 
 # Worst first: the order of every table and of an op's overall verdict.
-SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, NOT_RUN, PASS)
+SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, WAIVED, NOT_RUN, PASS)
 FAILING = frozenset({FAIL, UNFAIR, NO_DATA, NOISY})
-CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY})
+CHECKED = frozenset({PASS, FAIL, UNFAIR, AMBIGUOUS, NOISY, WAIVED})
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class CheckResult:
         """The inverse of ``to_dict``."""
         names = ("check", "op", "case", "status", "reason", "data", "details", "dtype")
         return cls(**{name: raw[name] for name in names if name in raw})
+
+
+def fails(status: str, ambiguous: str = "xfail") -> bool:
+    """Whether a status fails the run; ``ambiguous`` is the run's choice for AMBIGUOUS."""
+    return status in FAILING or (status == AMBIGUOUS and ambiguous == "fail")
 
 
 def verdict_line(status: str, reason: str) -> str:

@@ -6,8 +6,10 @@ One definition everywhere: ``speedup = t_cutile_python / t_cutile_rs``; above 1,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
@@ -19,6 +21,8 @@ RESAMPLES = 2000
 CONFIDENCE = 0.95
 # Two kernels that differ by less than this are equal: launch overhead and timer resolution are of this size.
 FLOOR_US = 0.5
+# The least noise floor asked for, however close to 1 a threshold is.
+NEAREST = 0.02
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,24 @@ class Geomean:
 class NoiseFloor:
     """How far two equal sides come apart on this machine.
 
-    ``relative`` is the largest distance of an A/A interval's end from 1, over the cases (name, estimate).
+    Attributes:
+        relative: the largest distance of an A/A interval's end from 1, over the cases; a distance that is less than
+            ``FLOOR_US`` of the case's time counts as none, as it does between the two sides of any pair.
+        cases: name and estimate of each.
+        times_us: device time of one call by name.
     """
 
     relative: float
     cases: tuple[tuple[str, Estimate], ...] = ()
+    times_us: Mapping[str, float] = field(default_factory=dict)
 
     def resolves(self, threshold: float) -> bool:
-        """Whether a ratio at the threshold can be told from 1 on this machine."""
-        return self.relative < 1.0 - threshold
+        """Whether a ratio at the threshold can be told from 1 on this machine.
+
+        No machine tells a threshold at 1 from 1; for those above 0.98 the floor has to be below 2 %, and the case's
+        interval decides.
+        """
+        return self.relative < max(abs(1.0 - threshold), NEAREST)
 
 
 def ratios(peer_us: Sequence[float], subject_us: Sequence[float]) -> Array:
@@ -136,8 +149,12 @@ def _independent(values: Array, seed: int, index: int) -> Array:
     return bootstrap_medians(values, seed=seed)[order]
 
 
-def noise_floor(cases: Sequence[tuple[str, Array]], *, seed: int = 0) -> NoiseFloor:
-    """The floor from A/A runs: (name, ratios per block) for each case."""
+def noise_floor(
+    cases: Sequence[tuple[str, Array]], *, times_us: Mapping[str, float] | None = None, seed: int = 0
+) -> NoiseFloor:
+    """The floor from A/A runs: (name, ratios per block) for each case, and by name how long a call takes."""
+    times = dict(times_us or {})
     found = tuple((name, estimate(values, seed=seed)) for name, values in cases)
-    distance = max((max(abs(e.low - 1.0), abs(e.high - 1.0)) for _, e in found), default=0.0)
-    return NoiseFloor(distance, found)
+    distances = {name: max(abs(one.low - 1.0), abs(one.high - 1.0)) for name, one in found}
+    counted = [away for name, away in distances.items() if away * times.get(name, float("inf")) >= FLOOR_US]
+    return NoiseFloor(max(counted, default=0.0), found, times)

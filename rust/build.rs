@@ -6,6 +6,8 @@
 //! the .so still has it; with CUTILE_HEADER_DIR set it is also written to that folder.
 //! Environment: CUTILE_BUILD_ID (the value of `cutile_build_id()`, "dev" without it), CUTILE_HEADER_DIR.
 
+#[path = "build/attributes.rs"]
+mod attributes;
 #[path = "build/check.rs"]
 mod check;
 #[allow(dead_code)] // the library uses the rest

@@ -20,7 +20,12 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from .errors import LaunchError
+from .errors import ToolchainError
+
 BACKEND = "cutile_rs"
+VARIANTS = ("auto", "native", "ported")
+_VARIANT = "TILEGYM_RS_VARIANT"
 _SELECTOR = "tilegym.backend.selector"
 _DISPATCHER = "tilegym.backend.dispatcher"
 _DYNAMO_RULES = "torch._dynamo.trace_rules"
@@ -89,16 +94,45 @@ def native_ops() -> tuple[str, ...]:
     )
 
 
+def variant() -> str:
+    """Return which kind of kernel is wanted (TILEGYM_RS_VARIANT): ``"native"``, ``"ported"``, or ``"auto"``: the native
+    one where there is one.
+
+    Raises:
+        LaunchError: another value.
+    """
+    wanted = os.environ.get(_VARIANT) or "auto"
+    if wanted not in VARIANTS:
+        raise LaunchError(f"{_VARIANT}={wanted!r}: it is one of {', '.join(VARIANTS)}, or unset", rc=-6)
+    return wanted
+
+
 def implementation(op: str) -> Callable[..., Any]:
-    """Return our implementation of a TileGym op; raises NotImplementedError naming op and backend."""
-    if op not in native_ops():
+    """Return our implementation of a TileGym op: native kernels, or TileGym's own wrapper over translated ones.
+
+    Raises:
+        NotImplementedError: there is none of the wanted variant; the message names op, backend and what to do.
+    """
+    wanted = variant()
+    if op in native_ops() and wanted != "ported":
+        module = importlib.import_module(f".ops.{op}", __package__)
+        found: Callable[..., Any] = getattr(module, op)
+        return found
+    advice = "Use tilegym.set_backend('cutile') for this op, or pass backend='cutile' in the call."
+    if wanted == "native":
         raise NotImplementedError(
-            f"{op} has no implementation in backend {BACKEND!r} yet; it has: {', '.join(native_ops())}. "
-            "Use tilegym.set_backend('cutile') for this op, or pass backend='cutile' in the call."
+            f"{op} has no native implementation in backend {BACKEND!r}, and {_VARIANT}=native; native are: "
+            f"{', '.join(native_ops())}. Unset it to have cuTile Python's kernels translated to Rust. {advice}"
         )
-    module = importlib.import_module(f".ops.{op}", __package__)
-    found: Callable[..., Any] = getattr(module, op)
-    return found
+    from .port import redirect
+
+    try:
+        return redirect.implementation(op)
+    except (ToolchainError, ImportError) as error:
+        raise NotImplementedError(
+            f"{op} has no native implementation in backend {BACKEND!r} (native are: {', '.join(native_ops())}), and "
+            f"cuTile Python's kernels cannot be translated here: {error} {advice}"
+        ) from error
 
 
 def _join_selector(selector: ModuleType) -> None:

@@ -16,8 +16,18 @@ from .errors import LaunchError
 if TYPE_CHECKING:
     import torch
 
-# Multiprocessors of the GPU that stands for an architecture when none is there, so that grids match that machine's.
-SM_COUNTS = {"sm_80": 108, "sm_90": 132, "sm_100": 148, "sm_120": 188}
+# Multiprocessors of the part that is common in data centres or on desks: it stands for its architecture when no GPU is
+# there, so that grids match that machine's.
+SM_COUNTS = {
+    "sm_80": 108,
+    "sm_86": 84,
+    "sm_89": 142,
+    "sm_90": 132,
+    "sm_100": 148,
+    "sm_103": 148,
+    "sm_120": 188,
+    "sm_121": 48,
+}
 DEFAULT_ARCH = "sm_90"
 
 

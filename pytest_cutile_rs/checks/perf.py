@@ -3,21 +3,58 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
+from collections.abc import Callable
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Any
 
 from pytest_cutile_rs.backend import Backend
 from pytest_cutile_rs.backend import Device
+from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.checks.pairs import given_hints
 from pytest_cutile_rs.peers.base import Peer
 from pytest_cutile_rs.result import NO_DATA
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.waivers import Waiver
+
+if TYPE_CHECKING:
+    from pytest_cutile_rs.gate import CaseVerdict
+    from pytest_cutile_rs.stats import NoiseFloor
+    from pytest_cutile_rs.timing import Record
 
 SUBJECT = "rs"
 PEER = "py"
 TORCH = "torch"
+NO_DEVICE = "no_device"
+NO_PEER = "no_peer"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a case is measured and judged.
+
+    Attributes:
+        seed: of the inputs, of the order of the blocks and of the statistics.
+        threshold: lowest accepted t_cutile_python / t_cutile_rs.
+        budget_s: seconds for the measured part.
+        waivers: the project's; one about the case is applied to a FAIL or AMBIGUOUS.
+        noise_floor: of this machine, None when it was not asked for.
+        protocol: ``"best-of-4"`` to report TileGym's published protocol too.
+    """
+
+    seed: int = 0
+    threshold: float = 0.95
+    budget_s: float = 20.0
+    waivers: tuple[Waiver, ...] = ()
+    noise_floor: NoiseFloor | None = None
+    protocol: str = ""
 
 
 def check(
@@ -27,11 +64,8 @@ def check(
     case: Case,
     device: Device,
     timer: Any,
-    *,
-    seed: int,
-    threshold: float,
-    budget_s: float,
-    expected: Sequence[str] = (),
+    terms: Terms,
+    ours: Sequence[Launch] = (),
 ) -> CheckResult:
     """Measures one case.
 
@@ -40,45 +74,105 @@ def check(
         suite, case: what to call.
         device: where.
         timer: an open `pytest_cutile_rs.timing.Timer`.
-        seed: of the inputs, of the order of the blocks and of the statistics.
-        threshold: lowest accepted t_cutile_python / t_cutile_rs.
-        budget_s: seconds for the measured part.
-        expected: names of our kernels, when known.
+        terms: how.
+        ours: our launches of the case as captured, when known: other kernels than theirs are UNFAIR.
     """
     reason = peer.available()
     if reason:
-        return _result(case, NOT_RUN, reason)
+        return _result(case, NOT_RUN, reason, {"code": NO_PEER})
     from pytest_cutile_rs import gate
+    from pytest_cutile_rs.checks import perf_text
+    from pytest_cutile_rs.protocol import best_of_4
     from pytest_cutile_rs.timing import Plan
 
-    call = suite.inputs(case, device.kind, case.seed(seed))  # the same tensors for all sides
-    sides = {
+    seed = case.seed(terms.seed)
+    call = suite.inputs(case, device.kind, seed)  # the same tensors for all sides
+    name = f"{case.op}[{case.id}]"
+    sides: dict[str, Callable[[], object]] = {
         PEER: lambda: peer.call(suite, call),
         SUBJECT: lambda: backend.call(suite, call),
         TORCH: lambda: suite.torch(case, call),
     }
     with _no_grad():
-        record = timer.pair(
-            f"{case.op}[{case.id}]",
-            sides,
-            Plan(budget_s=budget_s),
-            seed=case.seed(seed),
-            until=gate.decided(threshold, subject=SUBJECT, peer=PEER),
+        seen = _first_calls(backend, peer, suite, call, device)
+        until = gate.decided(terms.threshold, subject=SUBJECT, peer=PEER)
+        record = timer.pair(name, sides, Plan(budget_s=terms.budget_s), seed=seed, until=until)
+        published = best_of_4(name, timer, sides, (PEER, SUBJECT), seed) if terms.protocol else None
+    choices = {SUBJECT: _our_choice(ours, seen), PEER: seen["py"]}
+    tileiras = {SUBJECT: str(backend.facts().get("tileiras_sha256") or ""), PEER: seen["py"].pop("tileiras", "")}
+
+    def judge(threshold: float) -> CaseVerdict:
+        expected = {SUBJECT: [launch.name for launch in ours], PEER: _kernels(seen["py"])}
+        return gate.judge(
+            record,
+            threshold=threshold,
+            subject=SUBJECT,
+            peer=PEER,
+            expected=expected if record.timer != "event" else None,
+            tileiras={side: digest for side, digest in tileiras.items() if digest},
+            noise_floor=terms.noise_floor,
         )
-    verdict = gate.judge(
-        record,
-        threshold=threshold,
-        subject=SUBJECT,
-        peer=PEER,
-        expected={SUBJECT: list(expected)} if expected else None,
-    )
-    times = {side: _number(record.median_us(side)) for side in sides}
-    data = {
-        "threshold": threshold,
+
+    verdict = judge(terms.threshold)
+    status, text, waived = gate.waive(verdict, terms.waivers, case.op, case.id, judge)
+    data = _figures(suite, case, record, verdict) | {
+        "choices": choices,
+        "tileiras": tileiras,
+        "noise_floor": terms.noise_floor.relative if terms.noise_floor else None,
+        "seed": terms.seed,
+    }
+    data |= {"protocol": published} if published else {}
+    data |= {"waived": waived} if waived else {}
+    details = perf_text.details(text, verdict, record, choices, terms.seed, data["noise_floor"])
+    return _result(case, status, text, data, details)
+
+
+def _first_calls(backend: Backend, peer: Peer, suite: OpSuite, call: Any, device: Device) -> dict[str, dict[str, Any]]:
+    """Call both sides once, apart from all timing: compilation and tuning happen here, and are written down.
+
+    A side that raises is left to the timer, which calls it again and makes the verdict.
+    """
+    found: dict[str, dict[str, Any]] = {SUBJECT: {}, PEER: {}}
+    for side in (PEER, SUBJECT):
+        begin = time.perf_counter()
+        with contextlib.suppress(Exception):
+            if side == PEER:
+                found[side] = dict(peer.observe(suite, call, device.arch))
+            else:
+                backend.call(suite, call)
+        found[side]["first_call_s"] = round(time.perf_counter() - begin, 3)
+    tuning = found[PEER].get("tuning", ())
+    found[PEER]["tuning_s"] = round(sum(search.get("seconds", 0.0) for search in tuning), 3)
+    return found
+
+
+def _our_choice(ours: Sequence[Launch], seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Our side chooses by rule: one configuration per shape, and nothing is tuned."""
+    launches = [
+        {
+            "kernel": launch.name,
+            "grid": list(launch.grid),
+            "hints": given_hints(launch.hints),
+            "constants": dict(launch.constants),
+        }
+        for launch in ours
+    ]
+    return {"launches": launches, "tuning": [], "tuning_s": 0.0} | seen[SUBJECT]
+
+
+def _kernels(choice: dict[str, Any]) -> list[str]:
+    return [str(launch["kernel"]) for launch in choice.get("launches", ())]
+
+
+def _figures(suite: OpSuite, case: Case, record: Record, verdict: CaseVerdict) -> dict[str, Any]:
+    times = {side: _number(record.median_us(side)) for side in (PEER, SUBJECT, TORCH)}
+    return {
+        "threshold": verdict.threshold,
         "ratio": _number(verdict.ratio),
         "low": _number(verdict.low),
         "high": _number(verdict.high),
         "counted": _number(verdict.counted),
+        "floored": verdict.floored,
         "code": verdict.reason,
         "us": times,
         "host_us": dict(record.host_us),
@@ -87,14 +181,11 @@ def check(
         "timer": record.timer,
         "record": record.to_json(),
     }
-    details = f"{verdict.text}\nkernels: { {side: list(names) for side, names in record.kernels.items()} }\n"
-    details += f"machine while measuring: {record.machine}\nseed: {seed}"
-    return _result(case, verdict.verdict, verdict.text, data, details)
 
 
 def no_device(case: Case, device: Device) -> CheckResult:
     """Device time cannot exist here."""
-    return _result(case, NOT_RUN, device.reason or "device time needs a CUDA device")
+    return _result(case, NOT_RUN, device.reason or "device time needs a CUDA device", {"code": NO_DEVICE})
 
 
 def unavailable(case: Case, code: str, text: str) -> CheckResult:
@@ -111,9 +202,8 @@ def _number(value: float) -> float | None:
 
 
 def _no_grad() -> Any:
-    import torch
-
-    return torch.no_grad()
+    torch = sys.modules.get("torch")  # loaded by the inputs if any side needs it
+    return contextlib.nullcontext() if torch is None else torch.no_grad()
 
 
 def _result(case: Case, status: str, reason: str, data: dict[str, Any] | None = None, details: str = "") -> CheckResult:

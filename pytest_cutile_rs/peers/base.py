@@ -68,6 +68,13 @@ class Peer(Protocol):
         With ``tuned=False`` the peer may take any configuration at once: for numbers, not for times.
         """
 
+    def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
+        """Run the call once on the GPU, tuned, and say what it did, in JSON types.
+
+        ``launches``: kernel, grid, hints, constants of each; ``tuning``: configurations, choice, seconds of each
+        search; ``tileiras``: the SHA-256 of the assembler in use. A key is absent where the peer cannot say.
+        """
+
     def facts(self) -> dict[str, Any]:
         """Versions and tools used so far, for the run's record."""
 

@@ -19,6 +19,7 @@ from pytest_cutile_rs.peers.base import PeerRefused
 from pytest_cutile_rs.peers.process import WorkerProcess
 from pytest_cutile_rs.peers.tileiras import SharedTileiras
 from pytest_cutile_rs.peers.tileiras import share_tileiras
+from pytest_cutile_rs.peers.tileiras import tileiras_in_use
 from pytest_cutile_rs.peers.worker import Failure
 from pytest_cutile_rs.peers.worker import Request
 
@@ -93,6 +94,15 @@ class CutilePython:
         self.share_tileiras()
         with _backend("cutile"), contextlib.nullcontext() if tuned else _untuned():
             return suite.call(call, backend="cutile")
+
+    def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
+        """See ``Peer``."""
+        from pytest_cutile_rs.peers.observe import observing
+
+        self.share_tileiras()
+        with observing(arch) as seen:
+            self.call(suite, call)
+        return seen | {"tileiras": tileiras_in_use()}
 
     def share_tileiras(self) -> SharedTileiras:
         """Make cuTile Python use the tileiras that we use, once.

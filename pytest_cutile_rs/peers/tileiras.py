@@ -7,6 +7,7 @@ by a launcher of the wanted file that also clears the variables which make tilei
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shlex
@@ -19,6 +20,7 @@ from typing import Any
 from pytest_cutile_rs.peers.base import PeerError
 
 _LOOKUP = "_find_compiler_bin"
+_SCRIPT_BYTES = 4096
 # Answers that cuTile Python remembers about the tileiras it found first.
 _REMEMBERED = ("_get_max_supported_bytecode_version", "_get_compiler_version_string", "_find_tileirdisasm_bin")
 
@@ -80,6 +82,42 @@ def share_tileiras(tileiras: Path, version: str, folder: Path) -> SharedTileiras
     setattr(compiling, _LOOKUP, ours)
     forget()
     return SharedTileiras(tileiras, version, launcher, undo)
+
+
+def tileiras_in_use() -> str:
+    """The SHA-256 of the file that cuTile Python assembles with now, whoever set it; empty when it finds none.
+
+    A launcher of ours stands for the file it runs.
+    """
+    import cuda.tile._compile as compiling
+
+    try:
+        path = Path(getattr(compiling, _LOOKUP)().path)
+    except Exception:  # its look-up raises what it likes; then nothing was assembled here either
+        return ""
+    if path.is_file() and path.stat().st_size < _SCRIPT_BYTES:
+        for line in path.read_text(errors="replace").splitlines():
+            if line.startswith("exec "):
+                path = Path(shlex.split(line)[1])
+    return file_hash(path)
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file, remembered by its size and time; empty when it cannot be read."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    return _hash(str(path), status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=8)
+def _hash(path: str, _size: int, _mtime_ns: int) -> str:
+    with open(path, "rb") as file:
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def write_launcher(tileiras: Path, folder: Path) -> Path:

@@ -11,7 +11,6 @@ from pytest_cutile_rs.report import markdown
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import worst_first
 from pytest_cutile_rs.result import AMBIGUOUS
-from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import CheckResult
 
 MOST = 10
@@ -22,8 +21,8 @@ def annotation_lines(report: Report) -> list[str]:
     """The annotations of a run; none outside of GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return []
-    failed = worst_first(one for one in report.results if one.status in FAILING)
-    undecided = worst_first(one for one in report.results if one.status == AMBIGUOUS)
+    failed = worst_first(one for one in report.results if report.fails(one))
+    undecided = worst_first(one for one in report.results if one.status == AMBIGUOUS and not report.fails(one))
     errors = [_annotation("error", one) for one in failed]
     theirs = report.tilegym.failed if report.tilegym else ()
     errors += [f"::error title=TileGym's test::{_message(name)}" for name in theirs]

@@ -9,7 +9,6 @@ from pytest_cutile_rs.report.table import Table
 from pytest_cutile_rs.report.table import escape
 from pytest_cutile_rs.report.terminal import HEAD
 from pytest_cutile_rs.report.terminal import rows
-from pytest_cutile_rs.result import FAILING
 
 LISTED = 100
 """Failed checks that are named; GitHub refuses a step's summary of more than 1 MiB."""
@@ -24,7 +23,7 @@ def render(report: Report) -> str:
         lines.append(f"- {check} `{category}`: {len(where)} cases, such as `{where[0]}`: {escape(text)}")
     for (check, reason), count in sorted(report.not_run().items()):
         lines.append(f"- not run: {count} {check}: {escape(reason)}")
-    failed = worst_first(one for one in report.results if one.status in FAILING)
+    failed = worst_first(one for one in report.results if report.fails(one))
     if failed:
         lines += ["", "### Failed", ""]
         lines += [f"- `{one.nodeid}`: {one.status} {escape(one.reason)}" for one in failed[:LISTED]]

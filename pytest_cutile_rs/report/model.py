@@ -16,13 +16,15 @@ from typing import Any
 
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.report.tilegym import TilegymResults
+from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import CHECKED
 from pytest_cutile_rs.result import FAIL
-from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import SEVERITY
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.result import fails
 from pytest_cutile_rs.result import verdict_line
 from pytest_cutile_rs.result import worst
 
@@ -131,9 +133,13 @@ class Report:
             return "none of TileGym's tests ran"
         return ""
 
+    def fails(self, result: CheckResult) -> bool:
+        """Whether a result fails this run, by its choice for AMBIGUOUS."""
+        return fails(result.status, str(self.options.get("ambiguous", "xfail")))
+
     def verdict(self) -> str:
         """The run's last line. A part that did not run is named and never counts as a PASS."""
-        failing = Counter(result.check for result in self.results if result.status in FAILING)
+        failing = Counter(result.check for result in self.results if self.fails(result))
         failed = [f"{failing[check]} {check}" for check in CHECKS if failing[check]]
         if self.tilegym and self.tilegym.failed:
             failed.append(f"{len(self.tilegym.failed)} of TileGym's tests")
@@ -145,10 +151,13 @@ class Report:
             text.append(f"{self.tilegym.passed} of TileGym's tests")
         idle = Counter(result.check for result in self.results if result.status not in CHECKED)
         rest = [f"{idle[check]} {check}" for check in CHECKS if idle[check]]
-        shortfall = self.shortfall() or ("" if text else "nothing was checked")
+        statuses = Counter(result.status for result in self.results)
+        apart = "".join(f"; {statuses[name]} {name}" for name in (AMBIGUOUS, WAIVED) if statuses[name])
+        nothing = f"nothing passed{apart}" if apart else "nothing was checked"
+        shortfall = self.shortfall() or ("" if text else nothing)
         if shortfall:
             return verdict_line(NOT_RUN, shortfall)
-        note = f"; not run: {', '.join(rest)}" if rest else ""
+        note = apart + (f"; not run: {', '.join(rest)}" if rest else "")
         note += "" if self.complete else "; incomplete"
         return verdict_line(PASS if self.complete else NOT_RUN, f"passed: {', '.join(text)}{note}")
 

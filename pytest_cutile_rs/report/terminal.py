@@ -15,6 +15,7 @@ from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
+from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
 
 Line = tuple[str, dict[str, bool]]
@@ -72,7 +73,7 @@ def _counts(results: list[CheckResult]) -> str:
     counts = Counter(one.status for one in results)
     if set(counts) == {NOT_RUN}:
         return "not run"
-    bad = [f"{counts[name]} {name}" for name in (*sorted(FAILING), AMBIGUOUS) if counts[name]]
+    bad = [f"{counts[name]} {name}" for name in (*sorted(FAILING), AMBIGUOUS, WAIVED) if counts[name]]
     idle = f" ({counts[NOT_RUN]} not run)" if counts[NOT_RUN] else ""
     return f"{counts[PASS]}/{len(results) - counts[NOT_RUN]}{' ' if bad else ''}{', '.join(bad)}{idle}"
 
@@ -88,5 +89,5 @@ def _ratio(group: Group) -> str:
     mean, low = group.ratios()
     if mean is None or low is None:
         return _counts(group.of("perf"))
-    bad = Counter(one.status for one in group.of("perf") if one.status in (*FAILING, AMBIGUOUS))
+    bad = Counter(one.status for one in group.of("perf") if one.status in (*FAILING, AMBIGUOUS, WAIVED))
     return f"{mean:.3f} (min {low:.3f})" + "".join(f" {count} {status}" for status, count in sorted(bad.items()))

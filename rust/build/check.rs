@@ -127,7 +127,7 @@ fn one(k: &Kernel) -> Vec<Refusal> {
                     allowed.join(", ")
                 )));
             }
-            Kind::Tensor { elem, .. } | Kind::Pointer { elem }
+            Kind::Tensor { elem, .. } | Kind::Flattened { elem, .. } | Kind::Pointer { elem }
                 if k.type_index(elem).is_none() && !DTYPES.iter().any(|d| d.0 == elem) =>
             {
                 found.push(k.refusal(format!(

@@ -44,20 +44,42 @@ pub const FIXED: &str = include_str!("fixed.h");
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Tensor { elem: String, rank: usize },
+    /// A tensor written as its address, extents and strides: as many Rust parameters, one descriptor.
+    Flattened { elem: String, rank: usize },
     Pointer { elem: String },
     Scalar { ty: String },
+}
+
+/// What an entry's text takes for granted of a tensor; -1 = any value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holds {
+    pub extents: Vec<i64>,
+    pub strides: Vec<i64>,
+    pub pointer_16: bool,
+    pub extents_16: Vec<usize>,
+    pub strides_16: Vec<usize>,
+}
+
+/// Passes over an entry's Tile IR, by the names in src/passes.rs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pass {
+    DropBounds,
+    FoldPads,
+    WrappingTruncations,
+    ScanAxes(Vec<i32>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
     pub name: String,
     pub kind: Kind,
+    pub holds: Option<Holds>,
 }
 
 impl Param {
     pub fn elem(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Tensor { elem, .. } | Kind::Pointer { elem } => Some(elem),
+            Kind::Tensor { elem, .. } | Kind::Flattened { elem, .. } | Kind::Pointer { elem } => Some(elem),
             Kind::Scalar { .. } => None,
         }
     }
@@ -65,7 +87,7 @@ impl Param {
     /// Launch parameters this one flattens to.
     pub fn slots(&self) -> usize {
         match self.kind {
-            Kind::Tensor { rank, .. } => 1 + 2 * rank,
+            Kind::Tensor { rank, .. } | Kind::Flattened { rank, .. } => 1 + 2 * rank,
             Kind::Pointer { .. } | Kind::Scalar { .. } => 1,
         }
     }
@@ -106,6 +128,7 @@ pub struct Kernel {
     pub line: usize,
     pub params: Vec<Param>,
     pub generics: Vec<Generic>,
+    pub passes: Vec<Pass>,
 }
 
 impl Kernel {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! src/ops/*.rs -> kernels, or refusals with file and line.
 
+use super::attributes;
 use super::contract::MAX_RANK;
 use super::model::{Generic, GenericKind, Kernel, Kind, Param, Refusal};
 use syn::spanned::Spanned;
@@ -185,14 +186,15 @@ fn entry(op: &str, label: &str, module: &str, f: &ItemFn) -> Parsed<Kernel> {
             return Err(refuse(at, &format!("parameter {}: #[cfg] is not supported", pat.ident)));
         }
         let kind = kind(&arg.ty).map_err(|text| refuse(at, &format!("parameter {}: {text}", pat.ident)))?;
-        params.push(Param { name: pat.ident.to_string(), kind });
+        params.push(Param { name: pat.ident.to_string(), kind, holds: None });
     }
+    let passes = attributes::apply(&f.attrs, &mut params).map_err(|(at, text)| refuse(at, &text))?;
     for g in &mut generics {
         if g.kind == GenericKind::Type {
             g.argument = !params.iter().any(|p| p.elem() == Some(&g.name));
         }
     }
-    Ok(Kernel { name: name.clone(), op: op.into(), module: module.into(), line: here, params, generics })
+    Ok(Kernel { name: name.clone(), op: op.into(), module: module.into(), line: here, params, generics, passes })
 }
 
 fn unchecked(attrs: &[Attribute]) -> bool {

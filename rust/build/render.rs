@@ -2,7 +2,7 @@
 //! Kernels -> exports.rs (statics, shims, description) and cutile_kernels.h.
 
 use super::contract::{self, ABI, DTYPES, MAX_RANK};
-use super::model::{FIXED, GenericKind, Kernel, Kind, Param, SCALARS, TAIL};
+use super::model::{FIXED, GenericKind, Kernel, Kind, Param, Pass, SCALARS, TAIL};
 use std::fmt::Write;
 
 fn scalar(ty: &str) -> (&'static str, &'static str, &'static str) {
@@ -26,7 +26,9 @@ fn declaration(k: &Kernel) -> String {
     let mut args: Vec<String> = vec![];
     for p in &k.params {
         args.push(match &p.kind {
-            Kind::Tensor { .. } | Kind::Pointer { .. } => format!("const TensorDesc* {}", p.name),
+            Kind::Tensor { .. } | Kind::Flattened { .. } | Kind::Pointer { .. } => {
+                format!("const TensorDesc* {}", p.name)
+            }
             Kind::Scalar { ty } => format!("{} {}", scalar(ty).1, p.name),
         });
     }
@@ -92,6 +94,10 @@ fn describe_one(k: &Kernel) -> String {
                 Kind::Tensor { elem, rank } => {
                     format!("{{\"name\":{name},\"kind\":\"tensor\",\"rank\":{rank},\"elem\":{}}}", json(elem))
                 }
+                Kind::Flattened { elem, rank } => format!(
+                    "{{\"name\":{name},\"kind\":\"tensor\",\"rank\":{rank},\"elem\":{},\"flattened\":true}}",
+                    json(elem)
+                ),
                 Kind::Pointer { elem } => format!("{{\"name\":{name},\"kind\":\"pointer\",\"elem\":{}}}", json(elem)),
                 Kind::Scalar { ty } => format!("{{\"name\":{name},\"kind\":\"scalar\",\"type\":{}}}", json(ty)),
             }
@@ -158,6 +164,31 @@ fn elem(k: &Kernel, p: &Param) -> String {
     }
 }
 
+/// The library's `Option<Holds>`.
+fn holds(p: &Param) -> String {
+    let Some(h) = &p.holds else { return "None".into() };
+    let values = |known: &[i64]| {
+        let all: Vec<String> = (0..MAX_RANK).map(|axis| known.get(axis).unwrap_or(&-1).to_string()).collect();
+        all.join(", ")
+    };
+    let mask = |axes: &[usize]| axes.iter().fold(0u32, |bits, axis| bits | 1 << axis);
+    format!(
+        "Some(crate::kernel::Holds {{ extents: [{}], strides: [{}], pointer_16: {}, extents_16: {}, strides_16: {} }})",
+        values(&h.extents),
+        values(&h.strides),
+        h.pointer_16,
+        mask(&h.extents_16),
+        mask(&h.strides_16)
+    )
+}
+
+fn pass(pass: &Pass) -> String {
+    match pass {
+        Pass::ScanAxes(axes) => format!("crate::passes::Pass::ScanAxes(&{axes:?})"),
+        other => format!("crate::passes::Pass::{other:?}"),
+    }
+}
+
 fn statics(k: &Kernel) -> String {
     let params: Vec<String> = k
         .params
@@ -165,10 +196,11 @@ fn statics(k: &Kernel) -> String {
         .map(|p| {
             let kind = match &p.kind {
                 Kind::Tensor { rank, .. } => format!("Kind::Tensor {{ rank: {rank}, elem: {} }}", elem(k, p)),
+                Kind::Flattened { rank, .. } => format!("Kind::Flattened {{ rank: {rank}, elem: {} }}", elem(k, p)),
                 Kind::Pointer { .. } => format!("Kind::Pointer {{ elem: {} }}", elem(k, p)),
                 Kind::Scalar { .. } => "Kind::Scalar".into(),
             };
-            format!("Param {{ name: {:?}, kind: {kind} }}", p.name)
+            format!("Param {{ name: {:?}, kind: {kind}, holds: {} }}", p.name, holds(p))
         })
         .collect();
     let generics: Vec<String> = k
@@ -189,12 +221,13 @@ fn statics(k: &Kernel) -> String {
     format!(
         "#[allow(non_upper_case_globals)]\nstatic K_{name}: Kernel = Kernel {{ name: {name:?}, entry: c\"{name}_entry\", \
          module: {module:?}, ast: crate::ops::{op}::{module}::__module_ast_self, params: &[{params}], \
-         generics: &[{generics}], tensors: {tensors}, scalars: {scalars}, constants: {constants}, specs: Table::new() }};\n",
+         generics: &[{generics}], passes: &[{passes}], tensors: {tensors}, scalars: {scalars}, constants: {constants}, specs: Table::new() }};\n",
         name = k.name,
         module = k.module,
         op = k.op,
         params = params.join(", "),
         generics = generics.join(", "),
+        passes = k.passes.iter().map(pass).collect::<Vec<_>>().join(", "),
         tensors = k.tensors().count(),
         scalars = k.params.len() - k.tensors().count(),
         constants = k.constants().count(),
@@ -205,7 +238,7 @@ fn shim(k: &Kernel) -> String {
     let (mut args, mut descs, mut scalars): (Vec<String>, Vec<&str>, Vec<String>) = (vec![], vec![], vec![]);
     for p in &k.params {
         match &p.kind {
-            Kind::Tensor { .. } | Kind::Pointer { .. } => {
+            Kind::Tensor { .. } | Kind::Flattened { .. } | Kind::Pointer { .. } => {
                 args.push(format!("{}: *const TensorDesc", p.name));
                 descs.push(&p.name);
             }

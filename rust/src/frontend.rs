@@ -7,9 +7,11 @@
 //! checks, and a kernel with any check left is refused: they cannot alter the bytes (a test sets them).
 
 use crate::kernel::{Kernel, Kind};
+use crate::passes;
 use crate::specialize::{Decoded, Key, TensorBits, decode};
 use crate::status::{Code, Error, Result, guarded};
 use cutile_compiler::compile_api::KernelCompiler;
+use cutile_compiler::cuda_tile_runtime_utils::serialize_tile_ir_bytecode_for_version;
 use cutile_compiler::error::JITError;
 use cutile_compiler::hints::{CompileOptions, DebugInfoLevel};
 use cutile_compiler::specialization::{DivHint, SpecializationBits};
@@ -44,23 +46,25 @@ fn check_arch(arch: &str) -> Result<()> {
 
 fn compile(kernel: &'static Kernel, decoded: &Decoded, arch: &str) -> std::result::Result<Vec<u8>, JITError> {
     let generics: Vec<String> = decoded.generics.iter().map(|(_, value)| value.clone()).collect();
-    let (mut strides, mut specs, mut pointers) = (vec![], vec![], vec![]);
+    let (mut strides, mut specs, mut scalars) = (vec![], vec![], vec![]);
     for (param, bits) in &decoded.tensors {
         match param.kind {
             Kind::Tensor { rank, .. } => {
                 strides.push((param.name, static_strides(rank, bits)));
                 specs.push((param.name, specialization_bits(rank, bits)));
             }
-            Kind::Pointer { .. } => pointers.push((param.name, hint(bits.pointer_16, 16))),
+            Kind::Flattened { rank, .. } => flattened(param.name, rank, bits, &mut scalars),
+            Kind::Pointer { .. } => scalars.push((param.name.into(), hint(bits.pointer_16, 16))),
             Kind::Scalar => {}
         }
     }
     let strides: Vec<(&str, &[i32])> = strides.iter().map(|(name, s)| (*name, s.as_slice())).collect();
+    let scalars: Vec<(&str, DivHint)> = scalars.iter().map(|(name, hint): &(String, DivHint)| (name.as_str(), *hint)).collect();
     let artifacts = KernelCompiler::new(kernel.ast, kernel.module, kernel.name)
         .generics(generics)
         .strides(&strides)
         .spec_args(&specs)
-        .scalar_hints(&pointers)
+        .scalar_hints(&scalars)
         .options(options(decoded))
         .target(arch)
         .bytecode_version(BytecodeVersion::V13_4)
@@ -71,7 +75,23 @@ fn compile(kernel: &'static Kernel, decoded: &Decoded, arch: &str) -> std::resul
         let text = format!("{launch} launch checks are left, {counts:?}: use unchecked accesses");
         return Err(JITError::Generic(text));
     }
-    artifacts.bytecode()
+    if kernel.passes.is_empty() {
+        return artifacts.bytecode();
+    }
+    let mut module = artifacts.into_module();
+    passes::apply(&mut module, kernel.passes).map_err(JITError::Generic)?;
+    let (bytes, ..) = serialize_tile_ir_bytecode_for_version(&module, BytecodeVersion::V13_4)?;
+    Ok(bytes)
+}
+
+/// The facts of a `&Tensor`, attached to the scalars it was flattened to. A stride of 1 needs none.
+fn flattened(name: &str, rank: usize, bits: &TensorBits, scalars: &mut Vec<(String, DivHint)>) {
+    let by = bits.dtype.per_16_bytes() as i32;
+    scalars.push((name.into(), hint(bits.pointer_16, 16)));
+    for axis in 0..rank {
+        scalars.push((format!("{name}_n{axis}"), hint(bits.extents_16[axis], 16)));
+        scalars.push((format!("{name}_s{axis}"), hint(bits.strides_16[axis], by)));
+    }
 }
 
 fn options(decoded: &Decoded) -> CompileOptions {

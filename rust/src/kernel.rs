@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! A kernel as build.rs describes it from its signature, and its specializations.
 
+use crate::contract::MAX_RANK;
+use crate::passes::Pass;
 use crate::table::Table;
 use std::ffi::CStr;
 
@@ -15,14 +17,39 @@ pub enum Elem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Tensor { rank: usize, elem: Elem },
+    /// A tensor that the kernel takes as its address, extents and strides (`x`, `x_n0`, .., `x_s0`, ..).
+    Flattened { rank: usize, elem: Elem },
     Pointer { elem: Elem },
     Scalar,
+}
+
+impl Kind {
+    /// A tensor's or pointer's element type.
+    pub fn elem(&self) -> Option<Elem> {
+        match *self {
+            Kind::Tensor { elem, .. } | Kind::Flattened { elem, .. } | Kind::Pointer { elem } => Some(elem),
+            Kind::Scalar => None,
+        }
+    }
 }
 
 #[derive(Debug)]
 pub struct Param {
     pub name: &'static str,
     pub kind: Kind,
+    pub holds: Option<Holds>,
+}
+
+/// What the kernel's text takes for granted of a tensor: checked when a launch is specialized.
+#[derive(Debug, Clone, Copy)]
+pub struct Holds {
+    /// By axis; -1 = any.
+    pub extents: [i64; MAX_RANK],
+    pub strides: [i64; MAX_RANK],
+    pub pointer_16: bool,
+    /// Bit i: axis i.
+    pub extents_16: u32,
+    pub strides_16: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +78,8 @@ pub struct Kernel {
     pub params: &'static [Param],
     /// In declaration order.
     pub generics: &'static [Generic],
+    /// What happens to its Tile IR behind the front end, in order.
+    pub passes: &'static [Pass],
     /// Parameters passed as descriptors, scalars, constants: the counts of a call's three lists.
     pub tensors: usize,
     pub scalars: usize,

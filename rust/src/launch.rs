@@ -47,12 +47,12 @@ impl Slots {
         for param in kernel.params {
             match param.kind {
                 Kind::Scalar => slots.push(*scalars.next().expect("as many scalars as the kernel takes")),
-                Kind::Pointer { .. } | Kind::Tensor { .. } => {
+                Kind::Pointer { .. } | Kind::Tensor { .. } | Kind::Flattened { .. } => {
                     let desc = *descs.next().expect("as many descriptors as the kernel takes");
                     // SAFETY: live, says the caller.
                     let desc = unsafe { &*desc };
                     slots.push(desc.ptr);
-                    if let Kind::Tensor { rank, .. } = param.kind {
+                    if let Kind::Tensor { rank, .. } | Kind::Flattened { rank, .. } = param.kind {
                         desc.shape[..rank].iter().for_each(|&n| slots.push(u64::from(n as u32)));
                         desc.strides[..rank].iter().for_each(|&n| slots.push(u64::from(n as u32)));
                     }
@@ -183,7 +183,7 @@ impl Plan {
         let (mut pointer_slots, mut scalar_slots, mut at) = (vec![], vec![], 0u8);
         for param in kernel.params {
             let (list, slots) = match param.kind {
-                Kind::Tensor { rank, .. } => (&mut pointer_slots, 1 + 2 * rank as u8),
+                Kind::Tensor { rank, .. } | Kind::Flattened { rank, .. } => (&mut pointer_slots, 1 + 2 * rank as u8),
                 Kind::Pointer { .. } => (&mut pointer_slots, 1),
                 Kind::Scalar => (&mut scalar_slots, 1),
             };

@@ -12,11 +12,13 @@ pub mod exports;
 mod frontend;
 mod image;
 mod kernel;
+mod holds;
 mod launch;
 // In device code every load and store is `unsafe`; the one promise behind them all is the launch's: shapes, strides
 // and grid fit (`exports`, `launch`).
 #[allow(clippy::undocumented_unsafe_blocks)]
 pub mod ops;
+mod passes;
 mod specialize;
 mod status;
 mod table;

@@ -6,6 +6,7 @@
 //! decides the bytecode besides the arch is in the key's words, so `frontend` takes a key and nothing else.
 
 use crate::contract::{HINTS, MAX_KEY_WORDS, MAX_RANK, MAX_TYPES};
+use crate::holds;
 use crate::kernel::{Elem, GenericKind, Kernel, Kind, Param};
 use crate::status::{Code, Error, Result};
 use crate::tensor_desc::{DType, TensorDesc};
@@ -125,7 +126,7 @@ fn tensor_word(
     types: &mut [Option<(DType, &'static str)>; MAX_TYPES],
 ) -> Result<u32> {
     let (rank, elem) = match param.kind {
-        Kind::Tensor { rank, elem } => (rank, elem),
+        Kind::Tensor { rank, elem } | Kind::Flattened { rank, elem } => (rank, elem),
         Kind::Pointer { elem } => (0, elem),
         Kind::Scalar => (0, Elem::Generic(0)),
     };
@@ -160,6 +161,9 @@ fn tensor_word(
         }
         word |= u32::from(desc.strides[rank - 1] == 1) << UNIT;
     }
+    if let Some(holds) = &param.holds {
+        holds::check(kernel, param, holds, desc, &TensorBits::unpack(word))?;
+    }
     Ok(word)
 }
 
@@ -177,7 +181,7 @@ pub fn decode(kernel: &'static Kernel, key: &Key) -> Decoded {
     let (mut constants, hints) = (rest[..kernel.constants].iter(), &rest[kernel.constants..]);
     let tensors: Vec<_> = kernel.descriptors().zip(tensor_words.iter().map(|&w| TensorBits::unpack(w))).collect();
     let bound = |index: usize| {
-        let carries = |p: &Param| matches!(p.kind, Kind::Tensor { elem: Elem::Generic(i), .. } | Kind::Pointer { elem: Elem::Generic(i) } if i == index);
+        let carries = |p: &Param| p.kind.elem() == Some(Elem::Generic(index));
         tensors.iter().find(|(p, _)| carries(p)).map(|(_, bits)| bits.dtype.name().to_string())
     };
     let mut constant = || *constants.next().expect("as many words as constants") as i32;
@@ -205,7 +209,7 @@ pub fn text(kernel: &'static Kernel, key: &Key) -> String {
     line.push(']');
     for (param, bits) in &decoded.tensors {
         let _ = write!(line, " {}:{}:{}", param.name, bits.dtype.name(), if bits.pointer_16 { "p16" } else { "p" });
-        if let Kind::Tensor { rank, .. } = param.kind {
+        if let Kind::Tensor { rank, .. } | Kind::Flattened { rank, .. } = param.kind {
             let mark = |yes: bool| if yes { "16" } else { "?" };
             let extents: Vec<&str> = (0..rank).map(|a| mark(bits.extents_16[a])).collect();
             let unit = |a: usize| bits.unit_last && a == rank - 1;

@@ -80,7 +80,7 @@ def test_ini_enables_and_the_command_line_wins(parity) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--cutile-rs-dtypes", "f8"], "*--cutile-rs-dtypes: unknown f8; known are f32, f16, bf16"),
+        (["--cutile-rs-dtypes", "f8"], "*--cutile-rs-dtypes: unknown f8; known are f32, f16, bf16, *"),
         (["--cutile-rs-checks", "ir,speed"], "*--cutile-rs-checks: unknown speed; known are numerics, ir, sass, perf"),
         (["--cutile-rs-seed", "x"], "*--cutile-rs-seed: 'x' is not a number"),
         (["--cutile-rs-threshold", "nan"], "*--cutile-rs-threshold: nan is not finite"),

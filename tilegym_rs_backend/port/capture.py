@@ -79,7 +79,7 @@ class _Recorder:
     chosen: dict[int, Any] = field(default_factory=dict)
 
     def launch(self, stream: Any, grid: Sequence[int], kernel: Any, args: tuple[Any, ...], **_: Any) -> None:
-        launch = _describe(kernel, grid, tuple(args), self.gpu.arch)
+        launch = described(kernel, grid, tuple(args), self.gpu.arch)
         self.launches.append(launch)
         if self.carry_out is not None:
             self.carry_out(launch)
@@ -105,7 +105,7 @@ class _Recorder:
                     hinted = chosen.replace_hints(**hints_fn(config)) if hints_fn else chosen
                     args = tuple(args_fn(config))
                     self.launches.append(
-                        _describe(hinted, grid_fn(config), args, self.gpu.arch, candidate=True, config=config)
+                        described(hinted, grid_fn(config), args, self.gpu.arch, candidate=True, config=config)
                     )
                 except Exception as error:  # the tuner itself goes on after a configuration that cannot be launched
                     failures.append((config, type(error), str(error)))
@@ -119,9 +119,14 @@ class _Recorder:
         return min(index, len(configs) - 1)
 
 
-def _describe(
+def described(
     kernel: Any, grid: Sequence[int], args: tuple[Any, ...], arch: str, candidate: bool = False, config: Any = None
 ) -> CapturedLaunch:
+    """Describe a launch as its host program asks for it.
+
+    Raises:
+        TilegymRsError: a grid or arguments that no launch could have.
+    """
     dims = tuple(int(extent) for extent in grid)
     if not 1 <= len(dims) <= 3:
         raise TilegymRsError(f"A grid has one to three axes, this launch gave {len(dims)}: {dims}.")
@@ -202,6 +207,16 @@ def _targets() -> Iterator[tuple[Any, str, str]]:
         for name, ids in wanted.items():
             if id(names.get(name)) in ids:
                 yield module, name, name
+
+
+def work_targets() -> Iterator[tuple[Any, str, str]]:
+    """Each module's own name for the tuner and for launching."""
+    return (target for target in _targets() if target[2] in ("launch", "exhaustive_search"))
+
+
+def describe_launch(kernel: Any, grid: Sequence[int], args: tuple[Any, ...], arch: str) -> CapturedLaunch:
+    """What a launch asks for. Raises TilegymRsError when grid and arguments fit no kernel."""
+    return _describe(kernel, grid, args, arch)
 
 
 def tuner_targets() -> Iterator[tuple[Any, str, str]]:

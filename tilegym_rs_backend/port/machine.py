@@ -17,17 +17,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilegym_rs_backend.errors import TilegymRsError
+from tilegym_rs_backend.target import SM_COUNTS
 
-# arch -> (SM count, L2 bytes, name) of the part that is common in data centres or on desks.
-_PARTS: dict[str, tuple[int, int, str]] = {
-    "sm_80": (108, 40 << 20, "A100"),
-    "sm_86": (84, 6 << 20, "RTX 3090"),
-    "sm_89": (142, 96 << 20, "L40S"),
-    "sm_90": (132, 60 << 20, "H200"),
-    "sm_100": (148, 126 << 20, "B200"),
-    "sm_103": (148, 126 << 20, "B300"),
-    "sm_120": (188, 128 << 20, "RTX PRO 6000 Blackwell"),
-    "sm_121": (48, 24 << 20, "GB10"),
+# arch -> (L2 bytes, name) of the part whose multiprocessors `SM_COUNTS` counts.
+_PARTS: dict[str, tuple[int, str]] = {
+    "sm_80": (40 << 20, "A100"),
+    "sm_86": (6 << 20, "RTX 3090"),
+    "sm_89": (96 << 20, "L40S"),
+    "sm_90": (60 << 20, "H200"),
+    "sm_100": (126 << 20, "B200"),
+    "sm_103": (126 << 20, "B300"),
+    "sm_120": (128 << 20, "RTX PRO 6000 Blackwell"),
+    "sm_121": (24 << 20, "GB10"),
 }
 
 
@@ -69,14 +70,14 @@ def machine(arch: str = "sm_90", sm_count: int | None = None) -> Machine:
     if match is None:
         raise TilegymRsError(f"{arch!r} is no GPU architecture. Write it as in 'sm_90' or 'sm_120'.")
     base = arch.rstrip("af")
-    part = _PARTS.get(base)
-    if part is None and sm_count is None:
+    known = SM_COUNTS.get(base)
+    if known is None and sm_count is None:
         raise TilegymRsError(
             f"The number of SMs of {arch} is not known here, and grids depend on it. "
-            f"Pass sm_count=, or use one of {', '.join(_PARTS)}."
+            f"Pass sm_count=, or use one of {', '.join(SM_COUNTS)}."
         )
-    count, l2_bytes, name = part or (0, 64 << 20, arch)
-    count = sm_count if sm_count is not None else count
+    l2_bytes, name = _PARTS.get(base, (64 << 20, arch))
+    count = sm_count if sm_count is not None else SM_COUNTS[base]
     if count < 1:
         raise TilegymRsError(f"sm_count has to be positive, got {count}.")
     return Machine(base, (int(match[1]), int(match[2])), count, l2_bytes, name)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""The one place where launches of cuTile Python kernels are taken over, for the threads and calls that ask for it.
+
+``ct.launch`` and the tuner are replaced once, in every module that holds them, by a function that asks whether its own
+thread is inside ``answering``; outside of it the original runs, so backend ``cutile`` is not affected. A gradient is
+computed on a thread of autograd's, later: nodes that were made inside ``answering`` remember it for their backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+from typing import Protocol
+
+_local = threading.local()
+_lock = threading.Lock()
+_MARK = "_tilegym_rs_intercepted"
+_CTX = "_tilegym_rs_answers"
+
+
+class Answers(Protocol):
+    """What stands in for cuTile Python's launcher and tuner."""
+
+    def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> Any:
+        """See ``cuda.tile.launch``."""
+
+    def exhaustive_search(self, search_space: Any, stream: Any, *args: Any, **options: Any) -> Any:
+        """See ``cuda.tile.tune.exhaustive_search``."""
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Call ``function`` with this in force, and return what it returns."""
+
+
+@contextlib.contextmanager
+def answering(answers: Answers) -> Iterator[None]:
+    """Let ``answers`` stand in for the calling thread's launches and tuner, for the block; may be nested."""
+    before = getattr(_local, "answers", None)
+    _local.answers = answers
+    try:
+        yield
+    finally:
+        _local.answers = before
+
+
+def install() -> None:
+    """Replace the names in every module loaded so far; call again after modules with kernels were imported."""
+    import cuda.tile as ct
+    import cuda.tile.tune
+
+    with _lock:
+        originals = {"launch": ct.launch, "exhaustive_search": cuda.tile.tune.exhaustive_search}
+        wanted = {name: _unwrapped(original) for name, original in originals.items()}
+        wrappers = {
+            name: originals[name] if hasattr(originals[name], _MARK) else _wrapper(name, original)
+            for name, original in wanted.items()
+        }
+        for module in list(sys.modules.values()):
+            names = getattr(module, "__dict__", None)
+            if not isinstance(names, dict):
+                continue
+            for name, original in wanted.items():
+                if names.get(name) is original:
+                    names[name] = wrappers[name]
+            if str(names.get("__name__", "")).startswith("tilegym"):
+                _remember_in_nodes(names)
+
+
+def _unwrapped(function: Any) -> Any:
+    return getattr(function, _MARK, function)
+
+
+def _wrapper(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        answers = getattr(_local, "answers", None)
+        return original(*args, **kwargs) if answers is None else getattr(answers, name)(*args, **kwargs)
+
+    setattr(call, _MARK, original)
+    return call
+
+
+def _remember_in_nodes(names: dict[str, Any]) -> None:
+    """Wrap the autograd functions of a module, so that a backward is answered like its forward was."""
+    import torch
+
+    for value in list(names.values()):
+        if not (isinstance(value, type) and issubclass(value, torch.autograd.Function)):
+            continue
+        members = vars(value)
+        if _MARK in members or not {"forward", "backward"} <= members.keys() or "setup_context" in members:
+            continue
+        value.forward = staticmethod(_forward(value.forward))  # type: ignore[method-assign]
+        value.backward = staticmethod(_backward(value.backward))  # type: ignore[method-assign]
+        setattr(value, _MARK, True)
+
+
+def _forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        setattr(ctx, _CTX, getattr(_local, "answers", None))
+        return original(ctx, *args, **kwargs)
+
+    return forward
+
+
+def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def backward(ctx: Any, *grads: Any) -> Any:
+        answers = getattr(ctx, _CTX, None)
+        if answers is None:
+            return original(ctx, *grads)
+        return answers.run(lambda: original(ctx, *grads))
+
+    return backward

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""TileGym's own cuTile wrappers, with their launches answered by the translated Rust kernels.
+
+That gives every op of TileGym, of its suites, and a user's own cuTile Python program a Rust backend: the wrapper's
+checks, outputs, grids and autograd are the original's, the kernels are Rust.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ..launch import PLANS
+from ..target import Target
+from ..target import target_of
+from ..target import target_of_device
+from .capture import CapturedLaunch
+from .capture import capture
+from .capture import described
+from .capture import patches
+from .intercept import Answers
+from .intercept import answering
+from .intercept import install
+from .ported import PortedKernels
+from .ported import pointers_of
+
+Plan = tuple[Callable[..., None], tuple[int, ...]]
+
+
+class Redirect:
+    """Answers launches and the tuner on the GPU (`Answers` of intercept.py)."""
+
+    def __init__(self, kernels: PortedKernels) -> None:
+        self.kernels = kernels
+        self._plans: OrderedDict[Any, Plan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> None:
+        """Launch the translation of ``kernel`` on the tensors' device and torch's current stream there."""
+        args = tuple(args)
+        key = (kernel._annotated_function.pyfunc, kernel._compiler_options, tuple(grid), *map(_key, args))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._planned(key, kernel, grid, args)
+        run, positions = plan
+        run(*pointers_of(args, positions))
+
+    def _planned(self, key: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> Plan:
+        device = next(arg.get_device() for arg in args if hasattr(arg, "get_device"))
+        target = target_of_device(device)
+        plan = self.kernels.bound(described(kernel, grid, args, target.arch), target)
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def exhaustive_search(
+        self,
+        search_space: Sequence[Any],
+        stream: Any,
+        grid_fn: Callable[[Any], Any],
+        kernel: Any,
+        args_fn: Callable[[Any], tuple[Any, ...]],
+        hints_fn: Callable[[Any], dict[str, Any]] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Measure every configuration with the translated kernel, as the original does with its own."""
+        from ..compat import autotune_launch
+
+        configs = list(search_space)
+        calls = [_Candidate(config, grid_fn, kernel, args_fn, hints_fn) for config in configs]
+        device = next(arg.get_device() for call in calls[:1] for arg in call.args if hasattr(arg, "get_device"))
+        arch = target_of_device(device).arch
+        self.kernels.prepare(described(call.kernel, call.grid, call.args, arch) for call in calls)
+        tuned = autotune_launch(
+            lambda call: self.launch(stream, call.grid, call.kernel, call.args),
+            calls,
+            key=object(),  # TileGym remembers the choice itself, by a key of its own
+            kernel_name=kernel._annotated_function.pyfunc.__name__ if hasattr(kernel, "_annotated_function") else "",
+        )
+        measured = [(call.config, time) for call, time in tuned.tuning_record]
+        times = {id(config): time for config, time in measured if isinstance(time, float)}
+        chosen = tuned.best_config.config
+        best = SimpleNamespace(
+            config=chosen, mean_us=1e3 * times.get(id(chosen), 0.0), num_samples=1, error_margin_us=0.0
+        )
+        failures = [(config, RuntimeError, str(time)) for config, time in measured if not isinstance(time, float)]
+        return SimpleNamespace(
+            best=best, successes=[best], failures=failures, summary=lambda **_: "measured with the Rust kernels"
+        )
+
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Call ``function`` with its launches answered."""
+        with answering(self):
+            return function()
+
+
+class Elsewhere:
+    """The same for tensors that are not on a GPU: launches are executed from their bytecode, or recorded."""
+
+    def __init__(self, kernels: PortedKernels, target: Target, device: str) -> None:
+        self._kernels = kernels
+        self._target = target
+        self._device = device
+
+    def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> None:
+        """Carry a launch out."""
+        self._carry_out(described(kernel, grid, tuple(args), self._target.arch))
+
+    def exhaustive_search(self, search_space: Sequence[Any], stream: Any, *args: Any, **options: Any) -> Any:
+        """Answer with the first configuration: nothing is timed here."""
+        best = SimpleNamespace(config=next(iter(search_space)), mean_us=0.0, num_samples=0, error_margin_us=0.0)
+        return SimpleNamespace(best=best, successes=[best], failures=[], summary=lambda **_: "not timed")
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Call ``function`` on a machine that pretends to have the target's GPU."""
+        if patches.answers is not None:
+            return function()  # an op inside an op: the outer one carries its launches out
+        results: list[Any] = []
+        with answering(self):
+            capture(
+                lambda: results.append(function()),
+                self._target.arch,
+                sm_count=self._target.sm_count,
+                device=self._device,
+                carry_out=self._carry_out,
+            )
+        return results[0]
+
+    def _carry_out(self, launch: CapturedLaunch) -> None:
+        run, positions = self._kernels.bound(launch, self._target)
+        run(*pointers_of(launch.args, positions))
+
+
+class _Candidate:
+    """One configuration of a tuner: its kernel with hints, grid and arguments."""
+
+    def __init__(self, config: Any, grid_fn: Any, kernel: Any, args_fn: Any, hints_fn: Any) -> None:
+        self.config = config
+        chosen = kernel if hasattr(kernel, "replace_hints") else kernel(config)
+        self.kernel = chosen.replace_hints(**hints_fn(config)) if hints_fn else chosen
+        self.grid = grid_fn(config)
+        self.args = tuple(args_fn(config))
+
+
+def _key(value: Any) -> Any:
+    """What of an argument decides a plan; numbers by type too, since 1 and 1.0 and True are equal."""
+    if hasattr(value, "data_ptr"):
+        return (tuple(value.shape), value.stride(), value.dtype, value.data_ptr() % 16 == 0, value.get_device())
+    return (type(value), value)
+
+
+@functools.lru_cache(maxsize=1)
+def redirect() -> Redirect:
+    """Return the process's redirect."""
+    return Redirect(PortedKernels())
+
+
+def ported(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function`` with its cuTile Python launches answered by Rust.
+
+    On CUDA tensors they run there; on CPU tensors they are executed from their bytecode; under ``record`` they are
+    noted. What ``function`` returns is wrapped too when it can itself be called (TileGym's ``get_swiglu()``).
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tensor = _first_tensor([*args, *kwargs.values()])
+        answers: Answers = redirect()
+        if tensor is not None and not tensor.is_cuda:
+            target = target_of(tensor, function.__name__, "an argument")
+            answers = Elsewhere(redirect().kernels, target, "meta" if tensor.is_meta else "cpu")
+        return _wrapped(answers.run(lambda: function(*args, **kwargs)))
+
+    install()
+    return call
+
+
+def _first_tensor(values: Sequence[Any]) -> Any:
+    for value in values:
+        if hasattr(value, "data_ptr"):
+            return value
+        if isinstance(value, (list, tuple)):
+            found = _first_tensor(value)
+            if found is not None:
+                return found
+    return None
+
+
+def _wrapped(result: Any) -> Any:
+    """Wrap a result that will launch later: a function, or a module class or object."""
+    import torch
+
+    if isinstance(result, type) and issubclass(result, torch.nn.Module):
+        return type(result.__name__, (result,), {"forward": ported(result.forward)})
+    if isinstance(result, torch.nn.Module) or not callable(result) or isinstance(result, torch.Tensor):
+        return result
+    return ported(result)
+
+
+def implementation(op: str) -> Callable[..., Any]:
+    """Return TileGym's own cuTile implementation of an op, redirected.
+
+    Raises:
+        NotImplementedError: TileGym has no cuTile implementation of it.
+        ToolchainError: cuda-tile is missing or of another version than the one that was tested.
+    """
+    import sys
+
+    from .installed import check_cuda_tile
+
+    check_cuda_tile()
+    dispatcher = sys.modules["tilegym.backend.dispatcher"]
+    found = dispatcher._REGISTRY.get(op, {}).get("cutile")
+    if found is None:
+        raise NotImplementedError(f"{op} has no cuTile Python implementation in this TileGym, so none can be ported")
+    return ported(found)

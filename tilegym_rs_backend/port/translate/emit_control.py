@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Loops and branches. A value that a block changes is a ``let mut`` before it, assigned inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilegym_rs_backend.port.translate.emit_constants import tile_constant
+from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
+from tilegym_rs_backend.port.translate.emitter import Emitter
+from tilegym_rs_backend.port.translate.emitter import Form
+from tilegym_rs_backend.port.translate.emitter import Value
+from tilegym_rs_backend.port.translate.emitter import dispatch
+from tilegym_rs_backend.port.translate.emitter import emits
+from tilegym_rs_backend.port.translate.refuse import refused
+
+
+def emit_block(emitter: Emitter, operations: Sequence[Any]) -> None:
+    """Emit operations in order."""
+    for index, operation in enumerate(operations):
+        if type(operation).__name__ == "IfElse" and "Return" in (_end(b) for b in _arms(operation)):
+            _branch_with_return(emitter, operation, operations[index + 1 :])
+            return
+        dispatch(emitter, operation)
+
+
+def _arms(operation: Any) -> tuple[Any, Any]:
+    return operation.then_block, operation.else_block
+
+
+def _end(block: Any) -> str:
+    return type(block[-1]).__name__ if len(block) else ""
+
+
+def _branch_with_return(emitter: Emitter, operation: Any, rest: Sequence[Any]) -> None:
+    """An early ``return`` is legal at the top level only: what follows the ``if`` goes into the arm that goes on."""
+    emitter.enter(operation)
+    if emitter.loops:
+        raise refused(operation, "a return inside a loop has no Rust form", "return")
+    emitter.code.open(f"if {emitter.scalar(operation.cond)}")
+    for position, arm in enumerate(_arms(operation)):
+        with emitter.scope():
+            if _end(arm) == "Return":
+                emit_block(emitter, list(arm)[:-1])
+            else:
+                emit_block(emitter, list(arm)[:-1])
+                for result, value in zip(operation.result_vars, arm[-1].outputs, strict=True):
+                    emitter.values[result.name] = emitter.value(value)
+                emit_block(emitter, rest)
+        if position == 0:
+            emitter.code.otherwise()
+    emitter.code.close()
+
+
+@emits("Return", python="return", rust="the rest goes into the other arm")
+def leave(emitter: Emitter, operation: Any) -> None:
+    """The end of the kernel."""
+
+
+@emits("Loop", python="for i in range(..), while", rust="for i in a..b, loop")
+def loop(emitter: Emitter, operation: Any) -> None:
+    """A counted loop; without a range, a loop that breaks."""
+    carried = []
+    for inside, before in zip(operation.body_vars, operation.initial_values, strict=True):
+        value = emitter.value(before)
+        if value.form not in (Form.SCALAR, Form.TOKEN):
+            value = Value(emitter.tile(before), Form.TILE)
+        carried.append(_variable(emitter, inside, value))
+    header = "loop"
+    if operation.is_for_loop:
+        start, stop, step = (emitter.scalar(v) for v in (operation.start, operation.stop, operation.step))
+        counter = emitter.name_of(operation.induction_var, "i")
+        emitter.alias(operation.induction_var, counter, Form.SCALAR)
+        span = f"{start}..{stop}"
+        header = f"for {counter} in {span if step == '1i32' else f'({span}).step_by({step} as usize)'}"
+    emitter.code.open(header)
+    emitter.loops.append((carried, len(emitter.branches)))
+    with emitter.scope():
+        emit_block(emitter, list(operation.body))
+    emitter.loops.pop()
+    emitter.code.close()
+    for result, value in zip(operation.result_vars, carried, strict=True):
+        emitter.values[result.name] = value
+
+
+def _variable(emitter: Emitter, variable: Any, value: Value) -> Value:
+    """Declare a variable that a block assigns; its value before the block is ``value``."""
+    name = emitter.names.fresh(ROOT_TOKEN) if value.form is Form.TOKEN else emitter.name_of(variable)
+    emitter.code.let(name, emitter.type_of(variable, value.form), value.text, mutable=True)
+    emitter.values[variable.name] = Value(name, value.form)
+    return emitter.values[variable.name]
+
+
+def _in_form(emitter: Emitter, variable: Any, form: Form) -> str:
+    if form is Form.TOKEN:
+        return emitter.token(variable)
+    return emitter.scalar(variable) if form is Form.SCALAR else emitter.tile(variable)
+
+
+def _assign(emitter: Emitter, targets: Sequence[Value], variables: Sequence[Any]) -> None:
+    """Assign all targets at once: a value that is itself a target is read before it is overwritten."""
+    texts = [_in_form(emitter, v, t.form) for t, v in zip(targets, variables, strict=True)]
+    names = {target.text for target in targets}
+    for index, (target, text) in enumerate(zip(targets, texts, strict=True)):
+        if text in names and text != target.text:
+            type = emitter.type_of(variables[index], target.form)
+            texts[index] = emitter.temporary(f"{text}_before", type, text)
+    for target, text in zip(targets, texts, strict=True):
+        if target.text != text:
+            emitter.code.put(f"{target.text} = {text};")
+
+
+@emits("Continue", python="(the end of a loop's body)", rust="assignments")
+def go_on(emitter: Emitter, operation: Any) -> None:
+    """The values of the next iteration."""
+    carried, branches_outside = emitter.loops[-1]
+    _assign(emitter, carried, operation.values)
+    if len(emitter.branches) > branches_outside:
+        emitter.code.put("continue;")
+
+
+@emits("Break", python="break, while conditions", rust="break")
+def leave_loop(emitter: Emitter, operation: Any) -> None:
+    """The values after the loop, and out."""
+    _assign(emitter, emitter.loops[-1][0], operation.values)
+    emitter.code.put("break;")
+
+
+@emits("IfElse", python="if, conditional expressions", rust="if .. else ..")
+def branch(emitter: Emitter, operation: Any) -> None:
+    """A branch whose results are variables that both arms assign."""
+    condition = emitter.scalar(operation.cond)
+    ends = [arm[-1] if len(arm) else None for arm in _arms(operation)]
+    results = []
+    for position, variable in enumerate(operation.result_vars):
+        results.append(_variable(emitter, variable, _before(emitter, variable, ends, position)))
+    emitter.code.open(f"if {condition}")
+    emitter.branches.append(results)
+    for position, arm in enumerate(_arms(operation)):
+        with emitter.scope():
+            emit_block(emitter, list(arm))
+        if position == 0:
+            emitter.code.otherwise()
+    emitter.branches.pop()
+    emitter.code.close()
+    for variable, value in zip(operation.result_vars, results, strict=True):
+        emitter.values[variable.name] = value
+
+
+def _before(emitter: Emitter, variable: Any, ends: Sequence[Any], position: int) -> Value:
+    """A value that a result can have before the branch: an arm's, if it exists already, so that it needs no copy."""
+    ty = variable.get_type()
+    token = type(ty).__name__ == "TokenTy"
+    for end in ends:
+        outputs = getattr(end, "outputs", ())
+        if outputs and outputs[position].name in emitter.values:
+            output = outputs[position]
+            return Value(emitter.token(output), Form.TOKEN) if token else Value(emitter.tile(output), Form.TILE)
+    if token:
+        return Value(ROOT_TOKEN, Form.TOKEN)
+    return Value(tile_constant(emitter, 0, ty, emitter.element(ty.dtype)), Form.TILE)
+
+
+@emits("EndBranch", python="(the end of an arm)", rust="assignments")
+def end_branch(emitter: Emitter, operation: Any) -> None:
+    """The results of an arm."""
+    _assign(emitter, emitter.branches[-1], operation.outputs)
