@@ -125,7 +125,7 @@ class Run:
             tilegym=self.tilegym if self.options.tilegym_tests else None,
             facts=facts,
             selected=expected,
-            run={"id": runs.new_id()},
+            run={"id": runs.new_id(), "shard": str(self.options.shard)},
         )
         raw = self.report.to_dict()
         self.config.hook.pytest_cutile_rs_update_report(config=self.config, report=raw)

@@ -139,8 +139,8 @@ def _row(change: Change) -> Sequence[str]:
         one.check,
         f"{one.op}[{one.case}]",
         *(_state(side) for side in sides),
-        " -> ".join(ratios) if any(ratios) else "",
-        " -> ".join(times) if any(times) else "",
+        _step(ratios),
+        _step(times),
         _words(change),
     )
 
@@ -156,6 +156,10 @@ def _words(change: Change) -> str:
     if change.factor:
         parts.append(f"{change.factor - 1:+.1%}{'' if change.clear else ' (within the intervals)'}")
     return ", ".join(part for part in parts if part)
+
+
+def _step(values: Sequence[str]) -> str:
+    return " -> ".join(values) if set(values) != {"-"} else ""
 
 
 def _number(value: Any, form: str) -> str:

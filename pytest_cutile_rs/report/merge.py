@@ -19,6 +19,8 @@ from pytest_cutile_rs.report.tilegym import TilegymResults
 from pytest_cutile_rs.result import CheckResult
 
 _LISTED = 5
+UNSPLIT = "1/1"
+"""The shard that is all of a run."""
 
 
 def merge(reports: Sequence[Report], names: Sequence[str] = ()) -> Report:
@@ -52,7 +54,7 @@ def merge(reports: Sequence[Report], names: Sequence[str] = ()) -> Report:
         tilegym=reduce(TilegymResults.joined, parts) if parts else None,
         facts=_facts(reports),
         selected=sum(report.selected for report in reports),
-        run={"id": _id(reports), "merged_from": sorted(str(report.run.get("id", "")) for report in reports)},
+        run=_run(reports, first.run),
         extra=_extra(reports),
     )
 
@@ -65,7 +67,7 @@ def shard(report: Report) -> tuple[int, int] | None:
     elif isinstance(found, (list, tuple)):
         found = "/".join(map(str, found))
     numbers = re.fullmatch(r"(\d+)/(\d+)", str(found or ""))
-    return (int(numbers.group(1)), int(numbers.group(2))) if numbers else None
+    return (int(numbers.group(1)), int(numbers.group(2))) if numbers and found != UNSPLIT else None
 
 
 def missing_shards(reports: Sequence[Report]) -> list[str]:
@@ -121,7 +123,7 @@ def _options(reports: Sequence[Report]) -> dict[str, Any]:
             if isinstance(old, (list, tuple)) and isinstance(value, (list, tuple)):
                 merged[name] = [*old, *(entry for entry in value if entry not in old)]
     if "shard" in merged:
-        merged["shard"] = None
+        merged["shard"] = UNSPLIT
     return merged
 
 
@@ -153,7 +155,9 @@ def _extra(reports: Sequence[Report]) -> dict[str, Any]:
     return merged
 
 
-def _id(reports: Sequence[Report]) -> str:
-    """The same for the same shards in any order."""
+def _run(reports: Sequence[Report], first: Mapping[str, Any]) -> dict[str, Any]:
+    """The choices of the run, and an id that is the same for the same shards in any order."""
     names = sorted(str(report.run.get("id", "")) for report in reports)
-    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+    ident = hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+    unsplit = {"shard": UNSPLIT} if "shard" in first else {}
+    return {**first, **unsplit, "id": ident, "merged_from": names}

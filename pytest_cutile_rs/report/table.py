@@ -26,8 +26,8 @@ class Table:
 
 
 def escape(text: str) -> str:
-    """One line that a markdown table's cell can hold."""
-    return " ".join(text.split()).replace("|", "\\|")
+    """One line that a markdown table's cell can hold, shown as it is: ``Tile<f32>`` is no HTML element."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _row(cells: Sequence[str]) -> str:

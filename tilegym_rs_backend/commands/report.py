@@ -75,9 +75,9 @@ def _action(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=text, description=text)
     parser.set_defaults(work=work)
-    parser.add_argument(
-        *("-o", "--out"), type=Path, default=Path(".cutile_rs"), metavar="DIR", help="reports (default: %(default)s)"
-    )
+    if work is not _merge:
+        default, text = Path(".cutile_rs"), "folder of the reports (default: %(default)s)"
+        parser.add_argument("-o", "--out", type=Path, default=default, metavar="DIR", help=text)
     return parser
 
 
