@@ -117,8 +117,8 @@ def main() -> int:
             left_out += 1
             continue
         started = time.perf_counter()
-        options: dict[str, Any] = {"seed": args.seed, "threshold": args.threshold, "budget_s": args.budget}
-        results.append(perf.check(backend, peer, suite, case, device, timer, **options))
+        terms = perf.Terms(seed=args.seed, threshold=args.threshold, budget_s=args.budget)
+        results.append(perf.check(backend, peer, suite, case, device, timer, terms))
         print(f"{time.perf_counter() - started:6.1f} s  {' | '.join(row(results[-1]))}", flush=True)
     facts = _common.provenance("device_time.py") | timer.facts() | {"sides": backend.facts() | peer.facts()}
     timer.close()

@@ -30,12 +30,16 @@ class Device:
         arch: of the GPU, empty without one.
         reason: why there is no GPU.
         timed: whether device time can be measured.
+        name: of the GPU.
+        uuid: of the GPU, the same in every process of the host.
     """
 
     kind: str
     arch: str = ""
     reason: str = ""
     timed: bool = False
+    name: str = ""
+    uuid: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,9 +141,11 @@ class CutileRsBackend:
         """Library build id and toolkit, or why they are not known."""
         found: dict[str, Any] = {}
         with contextlib.suppress(Exception):  # facts decorate a report; they must not fail a run
+            from pytest_cutile_rs.peers.tileiras import file_hash
             from tilegym_rs_backend.toolchain.toolkit import find_toolkit
 
             found["tileiras"] = find_toolkit().tileiras_version
+            found["tileiras_sha256"] = file_hash(find_toolkit().tileiras)
         with contextlib.suppress(Exception):
             from tilegym_rs_backend import library
 
@@ -156,7 +162,9 @@ def _find_device() -> Device:
     if not torch.cuda.is_available():
         return Device("cpu", reason=_no_cuda(torch))
     major, minor = torch.cuda.get_device_capability()
-    return Device("cuda", arch=f"sm_{major}{minor}", timed=True)
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    uuid = str(getattr(properties, "uuid", ""))
+    return Device("cuda", arch=f"sm_{major}{minor}", timed=True, name=properties.name, uuid=uuid)
 
 
 def _no_cuda(torch: Any) -> str:

@@ -248,7 +248,7 @@ def _noisy(record: Record, threshold: float, floor: stats.NoiseFloor | None) -> 
     if record.kept < MIN_KEPT:
         return NO_DATA, "too_few_blocks", f"{record.kept} usable blocks, {MIN_KEPT} are needed"
     if floor is not None and not floor.resolves(threshold):
-        text = f"two equal sides come {floor.relative:.1%} apart here, so {threshold:g} cannot be told from 1"
+        text = f"two equal sides come {floor.counted:.1%} apart here, so {threshold:g} cannot be told from 1"
         return NOISY, "noise_floor", text
     return None
 

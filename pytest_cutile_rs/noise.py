@@ -86,4 +86,4 @@ def to_json(floor: stats.NoiseFloor, gpu: str) -> dict[str, Any]:
         {"name": name, "us": floor.times_us.get(name), "ratio": one.ratio, "low": one.low, "high": one.high, "n": one.n}
         for name, one in floor.cases
     ]
-    return {"gpu": gpu, "relative": floor.relative, "cases": cases}
+    return {"gpu": gpu, "relative": floor.relative, "counted": floor.counted, "cases": cases}

@@ -69,6 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
         options = read_options(config, ids)
     if not options.enabled and not options.tilegym_tests:
         return
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        from pytest_cutile_rs import gpus
+
+        gpus.assign(str(worker["workerid"]))
     setattr(config.option, _IDS, ids)
     if options.enabled:
         config.option.cutile_rs = True

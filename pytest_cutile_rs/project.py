@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
@@ -61,10 +63,7 @@ def is_ratio(value: object) -> bool:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    try:
-        import tomllib as toml
-    except ImportError:  # Python 3.10, where pytest depends on tomli
-        import tomli as toml  # type: ignore[import-not-found, no-redef, unused-ignore]
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # pytest brings tomli
     try:
         found: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

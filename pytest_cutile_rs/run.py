@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Generator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_cutile_rs import collect
+from pytest_cutile_rs import record
 from pytest_cutile_rs.options import ID_ROOT
 from pytest_cutile_rs.options import Options
 from pytest_cutile_rs.report import github
@@ -43,6 +47,7 @@ class Run:
         self.report: Report | None = None
         self._quiet = False
         self._problem = ""
+        self._parts: list[dict[str, Any]] = []
 
     def pytest_report_header(self) -> list[str]:
         """Mode and settings; nothing that has to be looked for."""
@@ -52,8 +57,14 @@ class Run:
             lines.append(
                 f"cutile-rs: checks {','.join(options.checks)}; {'quick; ' if options.quick else ''}"
                 f"arch {options.arch or 'of the GPU, else sm_90'}; seed {options.seed}; "
-                f"threshold {options.threshold:g}; reports in {self._relative(options.out)}"
+                f"threshold {options.threshold:g}{self._apart()}; reports in {self._relative(options.out)}"
             )
+            if "perf" in options.checks:
+                floor = f"{options.self_check} A/A cases before the first" if options.self_check else "not measured"
+                lines.append(
+                    f"cutile-rs: device time by {options.timer}; noise floor: {floor}; AMBIGUOUS: {options.ambiguous}"
+                    f"{f'; protocol {options.protocol} beside it' if options.protocol else ''}"
+                )
         if options.tilegym_tests:
             lines.append(f"cutile-rs: TileGym's tests in {', '.join(options.tilegym_tests)} as backend cutile_rs")
         return lines
@@ -104,19 +115,23 @@ class Run:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """Writes the reports, also of a run that was interrupted, and fails a run that checked nothing."""
-        facts = self._facts()
+        part = self.parity.record()
         self.parity.close()
         self._quiet = bool(session.config.getoption("collectonly", False)) or exitstatus in (
             pytest.ExitCode.USAGE_ERROR,
             pytest.ExitCode.INTERNAL_ERROR,
         )
+        if self.worker:
+            self.config.workeroutput[_ATTRIBUTE] = json.dumps(part, default=str)  # type: ignore[attr-defined]
         if self.worker or self._quiet:
             return
+        facts = self._facts([part, *self._parts])
         expected = max(self.expected, _expected_of_workers(session.config))
         complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and len(self.results) >= expected
+        options, results = self.options.to_dict(), ordered(self.results.values())
         self.report = Report(
-            options=self.options.to_dict(),
-            results=ordered(self.results.values()),
+            options=options,
+            results=results,
             seconds=self.seconds,
             complete=complete,
             started=self.started,
@@ -125,14 +140,23 @@ class Run:
             tilegym=self.tilegym if self.options.tilegym_tests else None,
             facts=facts,
             selected=expected,
-            run={"id": runs.new_id(), "shard": str(self.options.shard)},
+            run={"id": runs.new_id()} | record.run(self.options),
+            extra=record.extras(options, results, record.noise_floor([part, *self._parts])),
         )
         raw = self.report.to_dict()
         self.config.hook.pytest_cutile_rs_update_report(config=self.config, report=raw)
         write.write_all(self.options.out, self.report, raw, save=self.options.save)
         self._problem = github.append_step_summary(self.report)
-        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self.report.shortfall():
+        ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if ended and (self.report.shortfall() or record.failing_ops(self.report.extra)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Takes what an xdist worker reports about itself; one that crashed reports nothing."""
+        text = getattr(node, "workeroutput", {}).get(_ATTRIBUTE)
+        if text:
+            self._parts.append(json.loads(text))
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -163,14 +187,18 @@ class Run:
         for line in collect.listing(self.parity):
             print(line)
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         from pytest_cutile_rs.machine import machine_facts
 
-        found: dict[str, Any] = machine_facts() | {"arch": self._arch()}
-        for name in ("backend", "peer", "timer"):
-            part = self.parity.__dict__.get(name)  # made by the first check; not made for the report's sake
-            found[name] = part.facts() if part is not None else {}
-        return found
+        return record.machine(machine_facts() | {"arch": self._arch()}, parts)
+
+    def _apart(self) -> str:
+        """What deviates from the one threshold, and the shard."""
+        options = self.options
+        words = [f"{op} {value:g}" for op, value in options.thresholds.items()]
+        words += [f"{len(options.waivers)} waivers"] if options.waivers else []
+        shard = f"; shard {options.shard}" if options.shard.count > 1 else ""
+        return (f" ({', '.join(words)})" if words else "") + shard
 
     def _arch(self) -> str | None:
         if self.options.arch:

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -21,6 +19,7 @@ from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.measuring import Measuring
 from pytest_cutile_rs.options import Options
 from pytest_cutile_rs.result import FAIL
 from pytest_cutile_rs.result import NOT_RUN
@@ -43,6 +42,7 @@ class ParitySession:
         self.options = options
         self._results: dict[tuple[str, str, str], CheckResult] = {}
         self._launches: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+        self.measuring = Measuring(self)
 
     @cached_property
     def suites(self) -> dict[str, OpSuite]:
@@ -125,7 +125,10 @@ class ParitySession:
     def _numerics(self, suite: OpSuite, case: Case) -> CheckResult:
         from pytest_cutile_rs.checks import numerics
 
-        return numerics.check(self.backend, lambda: self.peer, suite, case, self.device, self.arch, self.options.seed)
+        with self.measuring.turn(exclusive=False):
+            return numerics.check(
+                self.backend, lambda: self.peer, suite, case, self.device, self.arch, self.options.seed
+            )
 
     def _ir(self, suite: OpSuite, case: Case) -> CheckResult:
         reason = self.peer.available()
@@ -159,36 +162,11 @@ class ParitySession:
         if numbers.status != PASS:
             reason = f"numerics {'failed' if numbers.status == FAIL else 'did not run'}: {numbers.reason}"
             return CheckResult("perf", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
-        from pytest_cutile_rs.timing import TimingUnavailable
+        return self.measuring.check(suite, case)
 
-        with self._exclusive():
-            try:
-                timer = self.timer
-            except TimingUnavailable as error:
-                return perf.unavailable(case, error.code, str(error))
-            return perf.check(
-                self.backend,
-                self.peer,
-                suite,
-                case,
-                self.device,
-                timer,
-                seed=self.options.seed,
-                threshold=self.options.threshold,
-                budget_s=self.options.perf_budget,
-                expected=[launch.name for launch in self.ours(suite, case)],
-            )
-
-    @cached_property
-    def timer(self) -> Any:
-        """The device timer, open until `close`; raises TimingUnavailable."""
-        found = self.config.hook.pytest_cutile_rs_timer(config=self.config)
-        if found is None:
-            from pytest_cutile_rs.timing import make_timer
-
-            found = make_timer("cupti")
-        found.open()
-        return found
+    def ops_that_passed(self, check: str) -> frozenset[str]:
+        """Ops of which some case passed this check in this process."""
+        return frozenset(op for (name, op, _), found in self._results.items() if name == check and found.status == PASS)
 
     def ours(self, suite: OpSuite, case: Case) -> tuple[Launch, ...]:
         """Our launches of a case, captured once."""
@@ -204,25 +182,18 @@ class ParitySession:
             self._launches[key] = tuple(self.peer.launches(suite, case, self.arch))
         return self._launches[key]
 
-    @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """One measurement at a time on this GPU, whatever the number of xdist workers."""
-        if not hasattr(self.config, "workerinput"):
-            yield
-            return
-        import filelock
-
-        folder = self.options.out
-        folder.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(str(Path(folder, "perf.lock"))):
-            yield
+    def record(self) -> dict[str, Any]:
+        """What this process adds to the run's record; JSON types. Nothing is made for the report's sake."""
+        parts = {name: self.__dict__.get(name) for name in ("backend", "peer")}
+        facts = {name: part.facts() if part is not None else {} for name, part in parts.items()}
+        return facts | self.measuring.record()
 
     def close(self) -> None:
         """Ends what was started: the timer's session, the peer's worker."""
-        for name in ("timer", "peer"):
-            started = self.__dict__.pop(name, None)
-            if started is not None and hasattr(started, "close"):
-                started.close()
+        self.measuring.close()
+        started = self.__dict__.pop("peer", None)
+        if started is not None and hasattr(started, "close"):
+            started.close()
 
 
 def _impossible(error: Exception) -> str:

@@ -6,6 +6,7 @@ One definition everywhere: ``speedup = t_cutile_python / t_cutile_rs``; above 1,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,8 +58,7 @@ class NoiseFloor:
     """How far two equal sides come apart on this machine.
 
     Attributes:
-        relative: the largest distance of an A/A interval's end from 1, over the cases; a distance that is less than
-            ``FLOOR_US`` of the case's time counts as none, as it does between the two sides of any pair.
+        relative: the largest distance of an A/A interval's end from 1, over the cases.
         cases: name and estimate of each.
         times_us: device time of one call by name.
     """
@@ -67,13 +67,22 @@ class NoiseFloor:
     cases: tuple[tuple[str, Estimate], ...] = ()
     times_us: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def counted(self) -> float:
+        """The largest distance that is at least ``FLOOR_US`` of its case's time: less counts as none in any pair."""
+        if not self.cases:
+            return self.relative
+        times = self.times_us
+        away = [(name, max(abs(one.low - 1.0), abs(one.high - 1.0))) for name, one in self.cases]
+        return max((far for name, far in away if far * times.get(name, math.inf) >= FLOOR_US), default=0.0)
+
     def resolves(self, threshold: float) -> bool:
         """Whether a ratio at the threshold can be told from 1 on this machine.
 
         No machine tells a threshold at 1 from 1; for those above 0.98 the floor has to be below 2 %, and the case's
         interval decides.
         """
-        return self.relative < max(abs(1.0 - threshold), NEAREST)
+        return self.counted < max(abs(1.0 - threshold), NEAREST)
 
 
 def ratios(peer_us: Sequence[float], subject_us: Sequence[float]) -> Array:
@@ -153,8 +162,6 @@ def noise_floor(
     cases: Sequence[tuple[str, Array]], *, times_us: Mapping[str, float] | None = None, seed: int = 0
 ) -> NoiseFloor:
     """The floor from A/A runs: (name, ratios per block) for each case, and by name how long a call takes."""
-    times = dict(times_us or {})
     found = tuple((name, estimate(values, seed=seed)) for name, values in cases)
-    distances = {name: max(abs(one.low - 1.0), abs(one.high - 1.0)) for name, one in found}
-    counted = [away for name, away in distances.items() if away * times.get(name, float("inf")) >= FLOOR_US]
-    return NoiseFloor(max(counted, default=0.0), found, times)
+    distance = max((max(abs(one.low - 1.0), abs(one.high - 1.0)) for _, one in found), default=0.0)
+    return NoiseFloor(distance, found, dict(times_us or {}))

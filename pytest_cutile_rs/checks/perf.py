@@ -79,7 +79,7 @@ def check(
     """
     reason = peer.available()
     if reason:
-        return _result(case, NOT_RUN, reason, {"code": NO_PEER})
+        return no_peer(case, reason)
     from pytest_cutile_rs import gate
     from pytest_cutile_rs.checks import perf_text
     from pytest_cutile_rs.protocol import best_of_4
@@ -93,7 +93,7 @@ def check(
         SUBJECT: lambda: backend.call(suite, call),
         TORCH: lambda: suite.torch(case, call),
     }
-    with _no_grad():
+    with no_grad():
         seen = _first_calls(backend, peer, suite, call, device)
         until = gate.decided(terms.threshold, subject=SUBJECT, peer=PEER)
         record = timer.pair(name, sides, Plan(budget_s=terms.budget_s), seed=seed, until=until)
@@ -188,6 +188,11 @@ def no_device(case: Case, device: Device) -> CheckResult:
     return _result(case, NOT_RUN, device.reason or "device time needs a CUDA device", {"code": NO_DEVICE})
 
 
+def no_peer(case: Case, reason: str) -> CheckResult:
+    """There is nothing to compare with."""
+    return _result(case, NOT_RUN, reason, {"code": NO_PEER})
+
+
 def unavailable(case: Case, code: str, text: str) -> CheckResult:
     """There is a GPU, but no clock: a gate without data, which is a failure."""
     return _result(case, NO_DATA, text, {"code": code}, text)
@@ -201,7 +206,8 @@ def _number(value: float) -> float | None:
     return float(value) if value == value else None
 
 
-def _no_grad() -> Any:
+def no_grad() -> Any:
+    """torch's, where torch is loaded."""
     torch = sys.modules.get("torch")  # loaded by the inputs if any side needs it
     return contextlib.nullcontext() if torch is None else torch.no_grad()
 

@@ -25,20 +25,22 @@ def details(
     """Ratio with its interval and threshold, times and kernels of each side, clocks, seed."""
     lines = [text, ""]
     if verdict.ratio == verdict.ratio:
-        lines.append(
-            f"speedup   {verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to {verdict.high:.3f}, "
-            f"threshold {verdict.threshold:g} ({verdict.reason}; {verdict.blocks} blocks)"
-        )
-    for side in record.sides or ("py", "rs"):
-        lines.append(f"{NAMES.get(side, side):<9} {_side(record, side)}")
-        lines += [f"          chosen: {_launch(launch)}" for launch in choices.get(side, {}).get("launches", ())]
-        lines += [f"          tuned: {_search(search)}" for search in choices.get(side, {}).get("tuning", ())]
-    for when in ("before", "after"):
-        lines.append(f"{when:<9} {_machine(record.machine.get(when) or {})}")
+        interval = f"95 % interval {verdict.low:.3f} to {verdict.high:.3f}"
+        why = f"threshold {verdict.threshold:g} ({verdict.reason}; {verdict.blocks} blocks)"
+        lines.append(_row("speedup", f"{verdict.ratio:.3f}, {interval}, {why}"))
+    for side in record.sides:
+        lines.append(_row(NAMES.get(side, side), _side(record, side)))
+        lines += [_row("", f"chosen: {_launch(launch)}") for launch in choices.get(side, {}).get("launches", ())]
+        lines += [_row("", f"tuned: {_search(search)}") for search in choices.get(side, {}).get("tuning", ())]
+    lines += [_row(when, _machine(record.machine.get(when) or {})) for when in ("before", "after")]
     floor = "not measured" if noise_floor is None else f"{noise_floor:.2%}"
-    lines.append(f"noise     floor {floor}; {record.attempted} blocks, discarded {dict(record.discarded) or 'none'}")
-    lines.append(f"seed      {seed}; timer {record.timer}")
-    return "\n".join(lines)
+    lost = dict(record.discarded) or "none"
+    lines.append(_row("noise floor", f"{floor}; {record.attempted} blocks, discarded {lost}"))
+    return "\n".join([*lines, _row("seed", f"{seed}; timer {record.timer}")])
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<15}{text}"
 
 
 def _side(record: Record, side: str) -> str:

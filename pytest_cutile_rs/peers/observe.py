@@ -51,14 +51,14 @@ def observing(arch: str) -> Iterator[dict[str, Any]]:
         )
         return result
 
-    answers = {"launch": launched, "exhaustive_search": searched}
+    answers: dict[str, Callable[..., Any]] = {"launch": launched, "exhaustive_search": searched}
     with capturing.patches.active(answers, capturing.work_targets):
         yield record
 
 
 def _launch(capturing: Any, kernel: Any, grid: Any, args: Any, arch: str) -> dict[str, Any]:
     try:
-        one = capturing.describe_launch(kernel, grid, tuple(args), arch)
+        one = capturing.described(kernel, grid, tuple(args), arch)
     except Exception as error:  # what is watched must run as if nobody looked
         return {"kernel": _name(kernel), "grid": str(grid), "unread": str(error)}
     constants = {

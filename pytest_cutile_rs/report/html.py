@@ -10,6 +10,7 @@ from string import Template
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import utc
 from pytest_cutile_rs.report.page import cases
+from pytest_cutile_rs.report.page import gating
 from pytest_cutile_rs.report.page import history
 from pytest_cutile_rs.report.page import overview
 from pytest_cutile_rs.report.page import plot
@@ -32,6 +33,7 @@ def render(report: Report, earlier: Sequence[Report] = ()) -> str:
             "main",
             overview.ops(report),
             plot.ratios(report),
+            gating.gating(report),
             history.history(report, earlier),
             overview.differences(report),
             overview.idle(report),

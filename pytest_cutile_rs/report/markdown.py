@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import worst_first
 from pytest_cutile_rs.report.table import Table
@@ -21,6 +22,7 @@ def render(report: Report) -> str:
         lines += [*Table(HEAD, rows(report)).markdown(), ""]
     for (check, category), (text, where) in report.differences().items():
         lines.append(f"- {check} `{category}`: {len(where)} cases, such as `{where[0]}`: {escape(text)}")
+    lines += [f"- {escape(line)}" for line, _ in record.lines(report.extra)]
     for (check, reason), count in sorted(report.not_run().items()):
         lines.append(f"- not run: {count} {check}: {escape(reason)}")
     failed = worst_first(one for one in report.results if report.fails(one))

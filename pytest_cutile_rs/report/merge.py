@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs.report.identity import SHARD
 from pytest_cutile_rs.report.identity import differing
 from pytest_cutile_rs.report.model import Report
@@ -40,12 +41,12 @@ def merge(reports: Sequence[Report], names: Sequence[str] = ()) -> Report:
         raise ReportError("nothing to merge: name the summary.json of each shard.")
     called = list(names) or [f"report {number}" for number in range(1, len(reports) + 1)]
     _refuse_strangers(reports, called)
-    results = _joined(reports, called)
+    results, options = ordered(_joined(reports, called)), _options(reports)
     parts = [report.tilegym for report in reports if report.tilegym is not None]
     first = min(reports, key=lambda report: report.started)
     return Report(
-        options=_options(reports),
-        results=ordered(results),
+        options=options,
+        results=results,
         seconds={name: value for report in reports for name, value in report.seconds.items()},
         complete=all(report.complete for report in reports) and not missing_shards(reports),
         started=first.started,
@@ -55,7 +56,7 @@ def merge(reports: Sequence[Report], names: Sequence[str] = ()) -> Report:
         facts=_facts(reports),
         selected=sum(report.selected for report in reports),
         run=_run(reports, first.run),
-        extra=_extra(reports),
+        extra=_extra(reports, options, results),
     )
 
 
@@ -142,8 +143,8 @@ def _facts(reports: Sequence[Report]) -> dict[str, Any]:
     return merged
 
 
-def _extra(reports: Sequence[Report]) -> dict[str, Any]:
-    """What hooks added: the first shard's, lists joined."""
+def _extra(reports: Sequence[Report], options: Mapping[str, Any], results: Sequence[CheckResult]) -> dict[str, Any]:
+    """Verdicts per op and the like anew, from all results; what hooks added from the first shard, lists joined."""
     merged: dict[str, Any] = {}
     for report in reports:
         for name, value in report.extra.items():
@@ -152,7 +153,8 @@ def _extra(reports: Sequence[Report]) -> dict[str, Any]:
                 merged[name] = [*old, *(entry for entry in value if entry not in old)]
             elif old is None:
                 merged[name] = value
-    return merged
+    floor = record.joined_floor(report.extra.get("noise_floor") for report in reports)
+    return merged | record.extras(options, results, floor)
 
 
 def _run(reports: Sequence[Report], first: Mapping[str, Any]) -> dict[str, Any]:

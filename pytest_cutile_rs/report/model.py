@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.report.tilegym import TilegymResults
 from pytest_cutile_rs.result import AMBIGUOUS
@@ -47,7 +48,7 @@ class Report:
         facts: machine, versions, architecture.
         selected: how many items were to be run.
         run: ``id``, and where they apply ``shard`` and ``merged_from``.
-        extra: what hooks, or a later version of this package, put beside all this.
+        extra: what `pytest_cutile_rs.record` and hooks put beside all this.
     """
 
     options: Mapping[str, Any]
@@ -129,6 +130,8 @@ class Report:
             wanted = int(self.options.get("min_cases", 1))
             if answered < wanted:
                 return f"{answered} checks gave an answer, at least {wanted} have to"
+            if reason := record.unmeasured(self.results):
+                return reason
         if self.tilegym is not None and not self.tilegym.ran:
             return "none of TileGym's tests ran"
         return ""
@@ -145,6 +148,8 @@ class Report:
             failed.append(f"{len(self.tilegym.failed)} of TileGym's tests")
         if failed:
             return verdict_line(FAIL, f"failed: {', '.join(failed)}")
+        if slow := record.failing_ops(self.extra):
+            return verdict_line(FAIL, "; ".join(slow))
         passed = Counter(result.check for result in self.results if result.status == PASS)
         text = [f"{passed[check]} {check}" for check in CHECKS if passed[check]]
         if self.tilegym and self.tilegym.passed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.report.model import Group
 from pytest_cutile_rs.report.model import Report
@@ -56,6 +57,7 @@ def lines(report: Report, verbosity: int = 0) -> list[Line]:
         tilegym = report.tilegym
         counts = f"{tilegym.passed} passed, {len(tilegym.failed)} failed, {sum(tilegym.skipped.values())} skipped"
         found.append((f"TileGym's tests: {counts}", {"red": bool(tilegym.failed)}))
+    found += record.lines(report.extra)
     if not report.complete:
         found.append(("the run is incomplete: not every selected check ended", {"yellow": True}))
     return found

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 FAKE = """
@@ -62,6 +65,89 @@ def pytest_cutile_rs_check(config, check, suite, case):
     reason = "no CUDA device: this is a test" if answer == "NOT-RUN" else f"as told, {answer}"
     return CheckResult(check, case.op, case.id, answer, reason, data, "the long message", case.dtype)
 """
+
+
+# Appended to FAKE: the perf check itself runs, on a fake device whose kernels take the time that FAKE_GATE says.
+GATE = """
+import json
+from pytest_cutile_rs.backend import Launch
+from pytest_cutile_rs.timing import TimingUnavailable
+from pytest_cutile_rs.timing.fake import FakeDevice, FakeTimer
+
+GATE = json.loads(os.environ.get("FAKE_GATE", "{}"))
+GPU = FakeDevice(noise=GATE.get("noise", 0.005), seed=1, drop_rate=GATE.get("drop_rate", 0.0))
+KERNELS = {"rs": ["rs_kernel"], "py": ["py_kernel"]} | GATE.get("kernels", {})
+
+def work(side, case):
+    if GATE.get("raises") == side:
+        raise RuntimeError("the op broke")
+    if side == "rs" and GATE.get("drift") and GPU.batch is not None:
+        GATE["calls"] = GATE.get("calls", 0) + 1
+        if GATE["calls"] % 2:
+            GPU.launch("rs_kernel", 20.0 * GATE["drift"])
+            return
+    us = GATE.get("cases", {}).get(case.id, GATE.get("us", {})).get(side, 20.0)
+    for name in KERNELS[side]:
+        GPU.launch("" if name in ("memcpy", "memset") else name, us, "kernel" if "_" in name else name)
+
+class GateBackend(Backend):
+    def launches(self, suite, case, arch):
+        return tuple(Launch(name, (1, 1, 1), {}, b"") for name in GATE.get("expected", ["rs_kernel"]))
+    def call(self, suite, call): work("rs", call.args[0])
+    def facts(self): return {"library_build_id": "b1", "tileiras_sha256": GATE.get("tileiras", {}).get("rs", "t1")}
+    def device(self):
+        return Device("fake", timed=True, name="Fake GPU", uuid="GPU-" + os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
+
+class GatePeer(Peer):
+    def available(self): return GATE.get("no_peer")
+    def call(self, suite, call, tuned=True): work("py", call.args[0])
+    def observe(self, suite, call, arch):
+        self.call(suite, call)
+        launches = [{"kernel": "py_kernel", "grid": [1, 1, 1]}]
+        return {"launches": launches, "tuning": [], "tileiras": GATE.get("tileiras", {}).get("py", "t1")}
+
+class GateTimer(FakeTimer):
+    def open(self):
+        if GATE.get("no_clock"):
+            raise TimingUnavailable("cupti_held", "nsys holds CUPTI")
+        super().open()
+
+Fake.inputs = lambda self, case, device, seed: Call((case,))
+Fake.torch = lambda self, case, call: GPU.launch("torch_kernel", 30.0)
+
+def pytest_cutile_rs_backend(config): return GateBackend()
+def pytest_cutile_rs_peer(config): return GatePeer()
+def pytest_cutile_rs_timer(config): return GateTimer(GPU)
+"""
+
+
+@pytest.fixture
+def gated(parity: Parity, tmp_path_factory: pytest.TempPathFactory) -> Gated:
+    parity.pytester.makeconftest(FAKE + GATE)
+    parity.monkeypatch.setenv("TILEGYM_RS_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    return Gated(parity)
+
+
+class Gated:
+    """Runs the perf items of the fakes for real, over a fake device."""
+
+    def __init__(self, parity: Parity) -> None:
+        self.parity = parity
+        self.path = parity.pytester.path
+
+    def __call__(self, *arguments: str, **gate: Any) -> pytest.RunResult:
+        self.parity.monkeypatch.setenv("FAKE_GATE", json.dumps(gate))
+        given = arguments or ("cutile_rs::perf::alpha[f16-4x8]",)
+        return self.parity(*given, device="fake", ops="" if any("::" in word for word in given) else "alpha,beta")
+
+    def project(self, text: str) -> None:
+        """Write pyproject.toml."""
+        self.path.joinpath("pyproject.toml").write_text(text)
+
+    def summary(self) -> dict[str, Any]:
+        """The report of the last run."""
+        found: dict[str, Any] = json.loads((self.path / ".cutile_rs" / "summary.json").read_text())
+        return found
 
 
 @pytest.fixture

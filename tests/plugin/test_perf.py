@@ -3,27 +3,49 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Any
+
 import pytest
 
 from pytest_cutile_rs.backend import Device
+from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.checks import perf
+from pytest_cutile_rs.stats import NoiseFloor
 from pytest_cutile_rs.suites import suites
 from pytest_cutile_rs.timing.fake import FakeDevice
 from pytest_cutile_rs.timing.fake import FakeTimer
+from pytest_cutile_rs.waivers import Waiver
 
 
 class Side:
     def __init__(self, device: FakeDevice, us: float, kernel: str) -> None:
-        self.device, self.us, self.kernel = device, us, kernel
+        self.device, self.us, self.kernel, self.tileiras = device, us, kernel, "same"
 
     def call(self, suite, call) -> None:
         self.device.launch(self.kernel, us=self.us)
+
+    def observe(self, suite, call, arch: str) -> dict[str, Any]:
+        self.call(suite, call)
+        launch = {"kernel": self.kernel, "grid": [4, 1, 1], "hints": {"occupancy": 2}, "constants": {"BM": 64}}
+        return {
+            "launches": [launch],
+            "tuning": [{"configurations": 3, "listed": ["a", "b", "c"], "chosen": "b", "failed": 0, "seconds": 1.5}],
+            "tileiras": self.tileiras,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        return {"tileiras_sha256": self.tileiras}
 
     def available(self) -> str | None:
         return None
 
 
-def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str = ""):
+OURS = (Launch("softmax_row", (132, 1, 1), {"occupancy": 2, "num_worker_warps": 0}, b"", constants={"BLOCK": 1024}),)
+
+
+def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str = "", **changes: Any):
+    """Run the check; ``changes`` are terms, and ``peer`` a function that spoils the peer."""
     gpu = FakeDevice(noise=0.01)
     timer = FakeTimer(gpu)
     suite = suites()["softmax"]
@@ -31,22 +53,13 @@ def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str
     suite = type(suite)()
     suite.torch = lambda case, call: gpu.launch("at::native::softmax", us=30.0)  # type: ignore[method-assign]
     peer = Side(gpu, theirs, "_softmax_kernel")
+    changes.pop("peer", lambda side: None)(peer)
     if reason:
         peer.available = lambda: reason  # type: ignore[method-assign]
     timer.open()
     try:
-        return perf.check(
-            Side(gpu, ours, kernel),
-            peer,
-            suite,
-            case,
-            Device("cpu", timed=True),
-            timer,
-            seed=0,
-            threshold=0.95,
-            budget_s=1.0,
-            expected=["softmax_row"],
-        )
+        terms = perf.Terms(**{"budget_s": 1.0, **changes})
+        return perf.check(Side(gpu, ours, kernel), peer, suite, case, Device("cpu", timed=True), timer, terms, OURS)
     finally:
         timer.close()
 
@@ -64,12 +77,91 @@ def test_a_faster_kernel_passes_with_all_figures() -> None:
 def test_a_slower_kernel_fails_with_the_facts_in_the_message() -> None:
     result = measure(14.0, 12.5)
     assert result.status == "FAIL"
-    for part in ("against 0.95", "kernels: ", "softmax_row", "seed: 0"):
-        assert part in result.details
+    for part in (
+        "against 0.95",
+        "speedup        0.891, 95 % interval",
+        "threshold 0.95 (ci_below; 20 blocks)",
+        "ours           14.0",
+        "kernels: softmax_row",
+        "kernels: _softmax_kernel",
+        "chosen: softmax_row grid [132, 1, 1], hints {'occupancy': 2}, constants {'BLOCK': 1024}",
+        "chosen: _softmax_kernel grid [4, 1, 1], hints {'occupancy': 2}, constants {'BM': 64}",
+        "tuned: b of 3 configurations in 1.5 s",
+        "before         SM 1980 MHz",
+        "after          SM 1980 MHz",
+        "seed           0; timer fake",
+    ):
+        assert part in result.details, result.details
 
 
 def test_another_kernel_than_ours_is_unfair() -> None:
     assert measure(10.0, 12.5, kernel="at::native::softmax").status == "UNFAIR"
+
+
+def test_both_choices_and_the_tuning_time_are_in_the_record() -> None:
+    choices = measure(10.0, 12.5).data["choices"]
+    assert choices["rs"]["launches"][0]["constants"] == {"BLOCK": 1024}
+    assert (choices["rs"]["tuning"], choices["rs"]["tuning_s"]) == ([], 0.0)
+    assert choices["py"]["tuning"][0]["listed"] == ["a", "b", "c"]
+    assert choices["py"]["tuning_s"] == 1.5
+    assert all(choices[side]["first_call_s"] >= 0 for side in ("rs", "py"))
+
+
+def test_a_peer_that_launched_another_kernel_than_it_asked_for_is_unfair() -> None:
+    def lies(side: Side) -> None:
+        side.call = lambda suite, call: side.device.launch("some_other_kernel", us=12.5)  # type: ignore[method-assign]
+
+    result = measure(10.0, 12.5, peer=lies)
+    assert (result.status, result.data["code"]) == ("UNFAIR", "kernel_mismatch")
+    assert "side py should run _softmax_kernel, ran some_other_kernel" in result.reason
+
+
+def test_two_assemblers_are_unfair_and_both_are_recorded() -> None:
+    result = measure(10.0, 12.5, peer=lambda side: setattr(side, "tileiras", "other"))
+    assert (result.status, result.data["code"]) == ("UNFAIR", "tileiras_differs")
+    assert result.data["tileiras"] == {"rs": "same", "py": "other"}
+    assert measure(10.0, 12.5, peer=lambda side: setattr(side, "tileiras", "")).status == "PASS"
+
+
+def test_a_machine_too_noisy_for_the_threshold_is_noisy() -> None:
+    result = measure(10.0, 12.5, noise_floor=NoiseFloor(0.08))
+    assert (result.status, result.data["code"]) == ("NOISY", "noise_floor")
+    assert "noise floor    8.00%" in result.details
+    assert measure(10.0, 12.5, noise_floor=NoiseFloor(0.01)).data["noise_floor"] == 0.01
+
+
+def waiver(threshold: float | None) -> tuple[Waiver, ...]:
+    return (Waiver("softmax", "f16-64*", threshold, "tuned next week", datetime.date(2030, 1, 1)),)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "threshold", "status"),
+    [(12.5, None, "WAIVED"), (12.5, 0.85, "WAIVED"), (12.5, 0.92, "FAIL"), (20.0, None, "PASS")],
+)
+def test_a_waiver_covers_what_it_says(theirs: float, threshold: float | None, status: str) -> None:
+    result = measure(14.0, theirs, waivers=waiver(threshold))
+    assert result.status == status, result.reason
+    assert ("waived" in result.data) == (status == "WAIVED")
+    if status == "WAIVED":
+        assert result.data["waived"]["status"] == "FAIL"
+        assert "FAIL speedup 0.89" in result.reason
+        assert "until 2030-01-01: tuned next week" in result.reason
+    if status == "FAIL":
+        assert "not even the waived 0.92 is reached" in result.reason
+
+
+def test_no_waiver_covers_an_unfair_case() -> None:
+    assert measure(10.0, 12.5, kernel="at::native::softmax", waivers=waiver(None)).status == "UNFAIR"
+
+
+def test_the_published_protocol_stands_beside_and_decides_nothing() -> None:
+    published = measure(14.0, 12.5, protocol="best-of-4")
+    assert published.status == "FAIL"
+    figures = published.data["protocol"]
+    assert figures["name"] == "best-of-4"
+    assert {side: len(passes) for side, passes in figures["passes"].items()} == {"py": 4, "rs": 4}
+    assert figures["us"]["rs"] == min(figures["passes"]["rs"]) == pytest.approx(14.0, rel=0.02)
+    assert figures["ratio"] == pytest.approx(figures["us"]["py"] / figures["us"]["rs"])
 
 
 def test_without_the_peer_it_does_not_run() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs import stats
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import ordered
@@ -14,24 +15,27 @@ from pytest_cutile_rs.result import CheckResult
 
 STARTED = 1_790_000_000.0
 HOSTILE = '<script>alert("1")</script> & | `x` \n"y"'
+FLOOR = {"name": "alpha[f16-4096x4096]", "us": 56.7, "ratio": 0.9996, "low": 0.9939, "high": 1.0028, "n": 20}
+WAIVERS = [
+    {"op": "beta", "case": "bf16-5*", "threshold": 0.7, "reason": "slow on purpose", "expires": "2026-12-24"},
+    {"op": "alpha", "case": "i32-*", "threshold": "any", "reason": "not yet", "expires": "2026-12-31"},
+]
 GPU = {"name": "NVIDIA Example", "uuid": "GPU-1", "driver": "999.10"}
 
 
 def report(
-    *, ident: str = "0badcafe", started: float = STARTED, gain: float = 1.0, complete: bool = True, **options: Any
+    *, ident: str = "0badcafe", started: float = STARTED, gain: float = 1.0, complete: bool = True, **chosen: Any
 ) -> Report:
     """The run; ``gain`` scales every ratio."""
     results = ordered([*_alpha(gain), *_beta(gain), *_gamma()])
+    options = {
+        **{"enabled": True, "min_cases": 1, "seed": 7, "threshold": 0.95, "thresholds": {"beta": 0.9}, "arch": ""},
+        **{"perf_budget": 20.0, "waivers": WAIVERS},
+        **chosen,
+    }
+    floor = {"gpu": "GPU-1", "relative": 0.0061, "cases": [FLOOR]}
     return Report(
-        options={
-            "enabled": True,
-            "min_cases": 1,
-            "seed": 7,
-            "threshold": 0.95,
-            "arch": "",
-            "perf_budget": 20.0,
-            **options,
-        },
+        options=options,
         results=results,
         seconds={one.nodeid: round(0.25 + index / 100, 2) for index, one in enumerate(results)},
         complete=complete,
@@ -42,12 +46,16 @@ def report(
         facts={
             "python": "3.12.3",
             "gpus": [GPU],
+            "gpu": GPU["name"],
+            "driver": GPU["driver"],
             "arch": "sm_90",
             "packages": {"torch": "2.11.0", "tilegym": "1.5.1", "cuda-tile": "1.7.0"},
             "backend": {"library_build_id": "1234abcd", "tileiras": "13.4.92"},
+            "library_build_id": "1234abcd",
         },
         selected=len(results) + (0 if complete else 2),
-        run={"id": ident},
+        run={"id": ident, "shard": options.get("shard", "1/1"), "seed": 7, "threshold": 0.95},
+        extra=record.extras(options, results, record.noise_floor([{"noise_floor": floor}])),
     )
 
 
@@ -154,6 +162,9 @@ def _perf(op: str, case: str, ratio: float, status: str, seed: int, noise: float
         "gbytes_per_s": 2348.5,
         "tflops": 2.9,
         "timer": "cupti",
+        "protocol": {"name": "best-of-4", "us": {"py": 9.9 * ratio, "rs": 9.9}, "ratio": ratio},
+        "choices": {"rs": {"launches": [], "tuning_s": 0.0}, "py": {"tuning_s": 1.5, "tuning": []}},
+        "tileiras": {"rs": "a" * 64, "py": "a" * 64},
         "record": {
             "name": f"{op}[{case}]",
             "blocks": {"py": theirs, "rs": ours, "torch": [30.0] * 20},

@@ -69,7 +69,7 @@ def test_a_change_within_the_intervals_is_not_called_clear() -> None:
 
 def elsewhere() -> Report:
     run = report(ident="elsewhere", started=STARTED + 48 * HOUR)
-    return dataclasses.replace(run, facts=run.facts | {"gpus": [{"name": "NVIDIA Other", "driver": "999.10"}]})
+    return dataclasses.replace(run, facts=run.facts | {"gpu": "NVIDIA Other"})
 
 
 def test_other_machines_only_when_asked_for() -> None:

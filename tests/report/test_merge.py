@@ -16,7 +16,7 @@ from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.read import ReportError
 from pytest_cutile_rs.report.tilegym import TilegymResults
 
-APART = ("run", "started", "finished", "command")
+APART = ("run", "started", "finished", "command", "noise_floor")
 
 
 def parts(whole: Report, count: int = 3) -> list[Report]:
@@ -53,6 +53,7 @@ def test_shards_join_to_the_unsplit_report_in_any_order() -> None:
         merged = merge(order)
         assert content(merged) == content(whole)
         assert merged.run["merged_from"] == ["part0", "part1", "part2"]
+        assert merged.extra["noise_floor"]["relative"] == whole.extra["noise_floor"]["relative"]
         assert (merged.started, merged.finished) == (whole.started, whole.finished)
     assert merge(parts(whole)).run["id"] == merge(parts(whole)[::-1]).run["id"]
 
@@ -79,11 +80,10 @@ def other(one: Report, **facts: Any) -> Report:
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        ({"backend": {"library_build_id": "ffff", "tileiras": "13.4.92"}}, ["library build: 1234abcd (a), ffff (b)"]),
         ({"library_build_id": "eeee"}, ["library build: 1234abcd (a), eeee (b)"]),
-        ({"gpus": [{"name": "NVIDIA Other", "driver": "999.10"}]}, ["GPU model: NVIDIA Example (a), NVIDIA Other (b)"]),
+        ({"gpu": "NVIDIA Other"}, ["GPU model: NVIDIA Example (a), NVIDIA Other (b)"]),
         (
-            {"gpus": [{"name": "NVIDIA Example", "driver": "1.1"}], "arch": "sm_100"},
+            {"driver": "1.1", "arch": "sm_100"},
             ["driver: 999.10 (a), 1.1 (b)", "arch: sm_90 (a), sm_100 (b)"],
         ),
         ({"packages": {"torch": "2.12.0"}}, ["torch: 2.11.0 (a), 2.12.0 (b)"]),
@@ -101,8 +101,9 @@ def test_strangers_are_refused_by_what_differs(change: dict[str, Any], names: li
 
 def test_a_shard_that_never_loaded_the_library_is_no_stranger() -> None:
     shards = parts(report())
-    shards[2] = other(shards[2], backend={})
+    shards[0] = other(shards[0], backend={}, library_build_id=None, gpu=None)
     merged = merge(shards)
+    assert merged.facts["library_build_id"] == "1234abcd"
     assert merged.facts["backend"] == {"library_build_id": "1234abcd", "tileiras": "13.4.92"}
 
 

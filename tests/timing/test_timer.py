@@ -257,16 +257,6 @@ def test_a_changing_clock_moves_a_sequential_estimate_and_not_ours(slow: object)
         assert abs(times[1] / times[0] - 1) > 0.1
 
 
-def test_self_check_gives_the_floor() -> None:
-    timer = opened(noise=0.02, seed=4)
-    floor = gate.self_check(timer, {f"case{i}": sides(timer)["rs"] for i in range(5)}, PLAN)
-    assert len(floor.cases) == 3
-    assert 0 < floor.relative < 0.02
-    assert floor.resolves(0.95)
-    with pytest.raises(ValueError, match="measured nothing"):
-        gate.self_check(timer, {"empty": lambda: None}, PLAN)
-
-
 def test_plan_refuses_nonsense() -> None:
     with pytest.raises(ValueError, match="min <= max"):
         Plan(min_blocks=50, max_blocks=20)

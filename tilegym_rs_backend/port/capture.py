@@ -214,11 +214,6 @@ def work_targets() -> Iterator[tuple[Any, str, str]]:
     return (target for target in _targets() if target[2] in ("launch", "exhaustive_search"))
 
 
-def describe_launch(kernel: Any, grid: Sequence[int], args: tuple[Any, ...], arch: str) -> CapturedLaunch:
-    """What a launch asks for. Raises TilegymRsError when grid and arguments fit no kernel."""
-    return _describe(kernel, grid, args, arch)
-
-
 def tuner_targets() -> Iterator[tuple[Any, str, str]]:
     """Each module's own name for the tuner."""
     return (target for target in _targets() if target[2] == "exhaustive_search")
