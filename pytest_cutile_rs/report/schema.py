@@ -38,13 +38,59 @@ _RUN = _object(
     "Which run this is.",
     {
         "id": _text("Of this run alone; eight hexadecimal digits."),
-        "shard": {
-            "type": ["string", "array", "object", "null"],
-            "description": "Part i of n, as `i/n`; null: all of it.",
-        },
+        "shard": _text("Part i of n, as `i/n`; `1/1` is all of it.", pattern=r"^\d+/\d+$"),
+        "seed": {"type": "integer", "description": "Of inputs, measurement order and statistics."},
+        "threshold": _number("Lowest accepted t_cutile_python / t_cutile_rs."),
+        "thresholds": _object("Those of ops that have their own."),
+        "ambiguous": _text("What an AMBIGUOUS case means: `xfail`, `fail` or `pass`."),
+        "timer": _text("The clock that was asked for."),
+        "protocol": _number("The protocol reported beside the gate's.", "string", "null"),
+        "self_check": {"type": "integer", "description": "Equal pairs to be measured for the noise floor."},
         "merged_from": _list("Ids of the runs that `report merge` joined.", {"type": "string"}),
     },
-    optional=("shard", "merged_from"),
+    optional=("merged_from",),
+)
+
+_MACHINE = _object(
+    "Python, platform, packages, GPUs, arch, and what both sides and the timer say; three facts stand out:",
+    {
+        "library_build_id": _number("Of the Rust library; null when none was loaded.", "string", "null"),
+        "driver": _number("The GPU driver's version.", "string", "null"),
+        "gpu": _number("The GPU's model. Merge asks for all three to be equal.", "string", "null"),
+    },
+)
+
+_OP_VERDICT = _object(
+    "The verdict on an op's measured cases together; waived ones are counted and left out of the mean.",
+    {
+        "op": _text("TileGym's name of the op."),
+        "verdict": {"enum": list(SEVERITY), "description": "The worst case's, or that of the mean's interval."},
+        "reason": _text("A reason code, see docs/measurement.md."),
+        "text": _text("Both in words."),
+        "counts": _object("The number of cases by status."),
+        "threshold": _number("What it was judged by."),
+        "geomean": _number("Geometric mean of the cases' ratios; `low` and `high` are its interval.", "number", "null"),
+        "worst": _text("The case that decided."),
+    },
+    optional=("threshold", "geomean", "worst"),
+)
+
+_FLOOR = {
+    "type": ["object", "null"],
+    "description": "How far two equal sides come apart: `relative`, and the `measured` pairs; null: not measured.",
+}
+
+_WAIVER = _object(
+    "A waiver of the project.",
+    {
+        "op": _text("Its op."),
+        "case": _text("A pattern over case ids."),
+        "threshold": {"type": ["number", "string"], "description": "The ratio still asked for, or `any`."},
+        "reason": _text("Why."),
+        "expires": _text("Its last day."),
+        "used": _list("Ids of the cases that it saved.", {"type": "string"}),
+        "note": _text("Why it saved none."),
+    },
 )
 
 _GROUP = _object(
@@ -98,7 +144,10 @@ SCHEMA: dict[str, Any] = {
         {
             "schema": _object(
                 "Name and version of this form; a reader refuses another version.",
-                {"name": {"const": SCHEMA_NAME}, "version": {"const": SCHEMA_VERSION}},
+                {
+                    "name": {"const": SCHEMA_NAME, "description": "Always this."},
+                    "version": {"const": SCHEMA_VERSION, "description": "Grows when a reader would misunderstand."},
+                },
             ),
             "run": _RUN,
             "complete": {"type": "boolean", "description": "False when the run ended before all selected checks did."},
@@ -107,7 +156,7 @@ SCHEMA: dict[str, Any] = {
             "finished": _text("UTC.", pattern="Z$"),
             "command": _list("pytest's arguments.", {"type": "string"}),
             "options": _object("The run's options by name, defaults included."),
-            "machine": _object("Python, platform, packages, GPUs, arch, and what both sides and the timer say."),
+            "machine": _MACHINE,
             "counts": _object("The number of results by status."),
             "ops": _list("Results by op and dtype, worst first.", _GROUP),
             "differences": _list("How the kernels differ, by check and category.", _DIFFERENCE),
@@ -116,6 +165,13 @@ SCHEMA: dict[str, Any] = {
                 "description": "TileGym's own tests: `passed`, `failed` (ids), `skipped` (count by reason).",
             },
             "results": _list("Every check that ended, by check and id.", _RESULT),
+            "noise_floor": _FLOOR,
+            "waivers": _list("The project's waivers, used or not.", _WAIVER),
+            "protocol": {
+                "type": ["object", "null"],
+                "description": "TileGym's published protocol over the run, beside the gate's; null: not asked for.",
+            },
+            "op_verdicts": _list("The gate's verdict on every measured op.", _OP_VERDICT),
             "verdict": _text("The run's last line.", pattern=_VERDICT),
         },
     ),
