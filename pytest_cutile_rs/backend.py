@@ -63,6 +63,9 @@ class Backend(Protocol):
     def prepare(self) -> None:
         """Registers the backend; called once, before the first item."""
 
+    def implements(self, op: str) -> bool:
+        """Whether there is a kernel of this side for the op; without one only cuTile Python's side is looked at."""
+
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
 
@@ -92,6 +95,12 @@ class CutileRsBackend:
 
         registration.register()
 
+    def implements(self, op: str) -> bool:
+        """See `Backend`: what the registration has."""
+        from tilegym_rs_backend.registration import native_ops
+
+        return op in native_ops()
+
     def device(self) -> Device:
         """The current CUDA device, or the reason there is none."""
         if self._device is None:
@@ -101,19 +110,17 @@ class CutileRsBackend:
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""
         from tilegym_rs_backend import artifacts
-        from tilegym_rs_backend.library import get_library
         from tilegym_rs_backend.target import record
 
         call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
         with record(arch) as recorded:
             suite.call(call, backend=OURS)
-        library = get_library()
         return tuple(
             Launch(
                 name=launch.kernel,
                 grid=tuple(launch.grid),
                 hints=dict(launch.hints),
-                bytecode=artifacts.emit(library, launch.token, arch),
+                bytecode=artifacts.bytecode(launch.library, launch.token, arch),
                 spec_text=launch.spec_text,
                 constants=dict(launch.constants),
             )

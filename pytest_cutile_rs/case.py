@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from abc import ABC
 from abc import abstractmethod
@@ -23,9 +24,10 @@ TORCH_DTYPES = {
     "f8e5m2": "float8_e5m2",
     "i32": "int32",
     "i64": "int64",
+    "u8": "uint8",
 }
 """Every dtype a case may have, by its short name."""
-ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i32": 4, "i64": 8}
+ITEMSIZE = {"f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i32": 4, "i64": 8, "u8": 1}
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,9 @@ class OpSuite(ABC):
         nan_policy, rounding_policy: in words, for a failure's report.
         reference_dtype: what the reference is computed in.
         in_place: positions and names of arguments that the op writes to; every other tensor must come out as it was.
+        module: where TileGym keeps the public function.
+        min_arch: the first architecture that has the op, empty when all have it.
+        bit_equal: both sides are one kernel in two languages: results have to be equal bit for bit.
     """
 
     name: str
@@ -115,6 +120,9 @@ class OpSuite(ABC):
     rounding_policy: str
     reference_dtype: str = "float64"
     in_place: ClassVar[tuple[int | str, ...]] = ()
+    module: ClassVar[str] = "tilegym.ops"
+    min_arch: ClassVar[str] = ""
+    bit_equal: ClassVar[bool] = False
 
     @abstractmethod
     def inputs(self, case: Case, device: str, seed: int) -> Call:
@@ -136,11 +144,13 @@ class OpSuite(ABC):
     def flops(self, case: Case) -> int:
         """Floating-point operations of the call."""
 
-    def call(self, call: Call, backend: str | None = None) -> Any:
-        """Runs the op through ``tilegym.ops``; ``backend`` overrides the one that is set."""
-        import tilegym
+    def arch_for(self, arch: str) -> str:
+        """The architecture to compile for when ``arch`` is asked for: that, or ``min_arch`` where it is later."""
+        return max(arch, self.min_arch, key=lambda name: int(name.removeprefix("sm_") or 0))
 
-        op = getattr(tilegym.ops, self.name)
+    def call(self, call: Call, backend: str | None = None) -> Any:
+        """Runs the op through TileGym's public function; ``backend`` overrides the one that is set."""
+        op = getattr(importlib.import_module(self.module), self.name)
         if backend is None:
             return op(*call.args, **call.kwargs)
         return op(*call.args, backend=backend, **call.kwargs)

@@ -24,6 +24,8 @@ from pytest_cutile_rs.result import CheckResult
 from pytest_cutile_rs.result import fails
 from pytest_cutile_rs.result import verdict_line
 from pytest_cutile_rs.session import ParitySession
+from pytest_cutile_rs.size import CPU
+from pytest_cutile_rs.size import size_of
 
 _CASE_ID = re.compile(r"[\w.\-]+")
 
@@ -191,10 +193,12 @@ def _names(argument: str, name: str) -> bool:
 def listing(parity: ParitySession) -> list[str]:
     """One line per selected case and a line of totals."""
     checks: dict[tuple[str, str], list[str]] = {}
-    cases: dict[tuple[str, str], Case] = {}
-    for check, _, case in selected(parity):
+    sizes: dict[tuple[str, str], str] = {}
+    for check, suite, case in selected(parity):
         checks.setdefault((case.op, case.id), []).append(check)
-        cases[case.op, case.id] = case
+        sizes[case.op, case.id] = size_of(suite, case)
     by_op = sorted(checks.items(), key=lambda entry: entry[0][0])
-    lines = [f"{op}[{name}]  {','.join(found)}" for (op, name), found in by_op]
-    return [*lines, f"{len(cases)} cases, {sum(map(len, checks.values()))} checks"]
+    lines = [f"{op}[{name}]  {sizes[op, name]}  {','.join(found)}" for (op, name), found in by_op]
+    small = sum(size == CPU for size in sizes.values())
+    total = sum(map(len, checks.values()))
+    return [*lines, f"{len(sizes)} cases ({small} of cpu size, {len(sizes) - small} of gpu size), {total} checks"]

@@ -18,6 +18,11 @@ UNFAIR = "UNFAIR"
 NOISY = "NOISY"
 WAIVED = "WAIVED"
 
+PEER_ONLY = "peer_only"
+"""Key in a result's data: cuTile Python alone was judged, the op has no Rust kernel."""
+NO_KERNEL = "no Rust kernel yet"
+"""The reason of every check that such an op cannot have."""
+
 # Worst first: the order of every table and of an op's overall verdict.
 SEVERITY = (FAIL, UNFAIR, NO_DATA, NOISY, AMBIGUOUS, WAIVED, NOT_RUN, PASS)
 FAILING = frozenset({FAIL, UNFAIR, NO_DATA, NOISY})
@@ -37,6 +42,7 @@ class CheckResult:
         data: figures for the report; JSON types only.
         details: the long message of a failure.
         dtype: of the case, for grouping.
+        size: whether a CPU can execute the case (``"cpu"``) or not (``"gpu"``); empty where nobody asked.
     """
 
     check: str
@@ -47,6 +53,12 @@ class CheckResult:
     data: dict[str, Any] = field(default_factory=dict)
     details: str = ""
     dtype: str = ""
+    size: str = ""
+
+    @property
+    def peer_only(self) -> bool:
+        """Whether it says nothing about a kernel of ours, cuTile Python's alone was judged."""
+        return bool(self.data.get(PEER_ONLY))
 
     @property
     def nodeid(self) -> str:
@@ -65,6 +77,7 @@ class CheckResult:
             "op": self.op,
             "case": self.case,
             "dtype": self.dtype,
+            "size": self.size,
             "status": self.status,
             "reason": self.reason,
             "data": self.data,
@@ -75,7 +88,7 @@ class CheckResult:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> CheckResult:
         """The inverse of ``to_dict``."""
-        names = ("check", "op", "case", "status", "reason", "data", "details", "dtype")
+        names = ("check", "op", "case", "status", "reason", "data", "details", "dtype", "size")
         return cls(**{name: raw[name] for name in names if name in raw})
 
 

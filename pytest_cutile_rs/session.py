@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from collections.abc import Iterator
 from functools import cached_property
@@ -22,9 +23,11 @@ from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.measuring import Measuring
 from pytest_cutile_rs.options import Options
 from pytest_cutile_rs.result import FAIL
+from pytest_cutile_rs.result import NO_KERNEL
 from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.size import size_of
 from pytest_cutile_rs.suites import suites
 
 if TYPE_CHECKING:
@@ -96,14 +99,15 @@ class ParitySession:
         """
         key = (check, case.op, case.id)
         if key not in self._results:
+            size = size_of(suite, case)
             try:
-                self._results[key] = self._run(check, suite, case)
+                self._results[key] = dataclasses.replace(self._run(check, suite, case), size=size)
             except Exception as error:
                 reason = _impossible(error)
                 status = NOT_RUN if reason else FAIL
                 text = reason or f"{type(error).__name__}: {error}"
                 self._results[key] = CheckResult(
-                    check, case.op, case.id, status, text.splitlines()[0], {}, text, case.dtype
+                    check, case.op, case.id, status, text.splitlines()[0], {}, text, case.dtype, size
                 )
                 if not reason:
                     raise
@@ -120,6 +124,8 @@ class ParitySession:
             "sass": self._sass,
             "perf": self._perf,
         }
+        if check != "numerics" and not self.backend.implements(suite.name):
+            return CheckResult(check, case.op, case.id, NOT_RUN, NO_KERNEL, dtype=case.dtype)
         return runners[check](suite, case)
 
     def _numerics(self, suite: OpSuite, case: Case) -> CheckResult:

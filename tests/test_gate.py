@@ -53,6 +53,7 @@ def spread(center: float, width: float = 0.05) -> list[float]:
         (record(20.0, kernels={"rs": ("memcpy", "k"), "py": ("k",)}), gate.UNFAIR, "stray_copy"),
         (record(20.0, kernels={"rs": ("k",), "py": ("k", "memset")}), gate.UNFAIR, "stray_copy"),
         (record(20.0, kernels={"rs": ("k",), "py": ("_ZN2at6native4fillE",)}), gate.UNFAIR, "foreign_kernel"),
+        (record(20.0, kernels={"rs": ("k",), "py": ("(anonymous namespace)::f<1>",)}), gate.UNFAIR, "foreign_kernel"),
         (record(20.0, kernels={"rs": ("nvjet_hsh_128x256",), "py": ("k",)}), gate.UNFAIR, "foreign_kernel"),
         (record(20.0, attempted=43, discarded={"missing": 3}), gate.NOISY, "discards"),
         (record(20.0, attempted=43, discarded={"missing": 3}, dropped=9), gate.NOISY, "dropped_records"),
@@ -76,7 +77,7 @@ def test_the_event_timer_gates_only_when_asked() -> None:
 def test_expected_kernels_are_compared_in_order_and_by_containment() -> None:
     names = {"rs": ["rs_kernel"], "py": ["py_kernel"]}
     assert gate.judge(record(30.0), expected=names).verdict == gate.PASS
-    for wrong in (["other"], ["rs_kernel", "rs_kernel"]):
+    for wrong in (["other"], ["rs_kernel", "rs_kernel"], []):
         case = gate.judge(record(30.0), expected={"rs": wrong})
         assert (case.verdict, case.reason) == (gate.UNFAIR, "kernel_mismatch")
         assert "ran rs_kernel" in case.text

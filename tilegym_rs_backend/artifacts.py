@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,9 +49,9 @@ def cubin(library: Library, token: int, arch: str) -> bytes:
         digest = store.digest_of(key)
         image = store.cubin(digest) if digest else None
         if image is None:
-            bytecode = emit(library, token, arch)
-            image = assemble(bytecode, arch, name=text)
-            store.put_lookup(key, _digest(bytecode, arch))
+            program = emit(library, token, arch)
+            image = assemble(program, arch, name=text)
+            store.put_lookup(key, _digest(program, arch))
         return image
 
 
@@ -80,6 +81,25 @@ def emit(library: Library, token: int, arch: str) -> bytes:
         return bytes(ffi.buffer(out[0], length[0]))
     finally:
         library.lib.cutile_free(out[0], length[0])
+
+
+def bytecode(library: Library, token: int, arch: str) -> bytes:
+    """Return what `emit` returns, from the store if it is there; raises CompileError."""
+    from .launch import spec_text
+
+    key = _sha256("bytecode", library.build_id, spec_text(library, token), arch)
+    return stored_bytecode(key, lambda: emit(library, token, arch))
+
+
+def stored_bytecode(key: str, front_end: Callable[[], bytes]) -> bytes:
+    """Return the bytecode of a key, made by `front_end` and kept unless the store has it."""
+    store = _store()
+    with _single_flight(key):
+        found = store.bytecode(key)
+        if found is None:
+            found = front_end()
+            store.put_bytecode(key, found)
+        return found
 
 
 def assemble(bytecode: bytes, arch: str, *, name: str = "kernel", fresh: bool = False) -> bytes:

@@ -8,6 +8,7 @@ differs from an ordinary installation.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -56,6 +57,7 @@ def make(
     aot: Iterable[str] = (),
     ops: Iterable[str] = (),
     parity: bool = True,
+    ported: bool = False,
     toolkit: bool = False,
     wheels: bool = True,
     say: Say = print,
@@ -68,6 +70,8 @@ def make(
         aot: architectures whose cubins of the parity cases go in.
         ops: limit `aot` to these ops; default all native ones.
         parity: add what `pytest --cutile-rs` needs (TileGym, cuda-tile, CUPTI's Python binding, pytest).
+        ported: add the kernels translated from cuTile Python so far: their library, and what finds an entry in it. The
+            ops that run ported then belong to `aot` too.
         toolkit: add tileiras, ptxas and libnvvm, so that the host compiles what `aot` has not, on both sides.
         wheels: download the wheels; without them the host must have the packages.
         say: takes progress lines.
@@ -81,8 +85,10 @@ def make(
         raise TilegymRsError(f"{out} is not empty; name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     cache = out / "cache"
-    _copy_library(cache, say)
-    compiled = {arch: _copy_cubins(cache, arch, ops, say) for arch in aot}
+    _copy_library(build.ensure_library(), cache, say)
+    if ported:
+        _copy_ported(cache, say)
+    compiled = {arch: _copy_cubins(cache, case_launches(arch, ops, ported=ported), arch, say) for arch in aot}
     if wheels:
         _wheels(out / "wheels", python, parity, say)
     if toolkit:
@@ -108,8 +114,7 @@ def _check(python: str, aot: tuple[str, ...], ops: tuple[str, ...]) -> None:
         raise TilegymRsError(f"no native op {', '.join(unknown)}; there are: {', '.join(native_ops())}")
 
 
-def _copy_library(cache: Path, say: Say) -> None:
-    path = build.ensure_library()
+def _copy_library(path: Path, cache: Path, say: Say) -> None:
     folder = path.parent
     try:
         relative = folder.relative_to(dirs.cache_dir())
@@ -121,20 +126,36 @@ def _copy_library(cache: Path, say: Say) -> None:
     say(f"library {path.name}: {path.stat().st_size / 2**20:.1f} MiB")
 
 
-def _copy_cubins(cache: Path, arch: str, ops: tuple[str, ...], say: Say) -> int:
-    library = get_library()
+def _copy_ported(cache: Path, say: Say) -> None:
+    """Copy the crate of translated kernels, its map and its library, which the host finds by the crate's texts."""
+    from .port.cached import CachedCrate
+
+    crate = CachedCrate()
+    if not crate.root.is_dir():
+        raise TilegymRsError("no kernel was translated here yet; run `tilegym-rs port --all` first")
+    library = crate.library()
+    shutil.copytree(crate.folder, cache / crate.folder.relative_to(dirs.cache_dir()))
+    _copy_library(library.path, cache, say)
+
+
+def _copy_cubins(cache: Path, launches: list[Recorded], arch: str, say: Say) -> int:
     store = Store(cache / dirs.store_dir().relative_to(dirs.cache_dir()))
-    launches = case_launches(arch, ops)
     size = 0
     for number, launch in enumerate(launches, 1):
-        size += artifacts.copy_cubin(library, launch.token, arch, store)
+        size += artifacts.copy_cubin(launch.library, launch.token, arch, store)
         if number % 20 == 0 or number == len(launches):
             say(f"{arch}: {number} of {len(launches)} kernels, {size / 2**20:.1f} MiB")
     return len(launches)
 
 
-def case_launches(arch: str, ops: tuple[str, ...] = ()) -> list[Recorded]:
-    """Return the distinct launches that the parity cases of `ops` (default all) make on `arch`."""
+def case_launches(arch: str, ops: tuple[str, ...] = (), *, ported: bool = False) -> list[Recorded]:
+    """Return the distinct launches that the parity cases of `ops` make on `arch`.
+
+    Args:
+        arch: the architecture.
+        ops: default: all native ones, with `ported` all that have cases.
+        ported: whether ops without native kernels count; a case of theirs that cannot be recorded is left out.
+    """
     import dataclasses
 
     from pytest_cutile_rs.suites import suites
@@ -144,13 +165,15 @@ def case_launches(arch: str, ops: tuple[str, ...] = ()) -> list[Recorded]:
     found: dict[str, Recorded] = {}
     with record(arch) as recorded:
         for name, suite in suites().items():
-            if ops and name not in ops:
+            native = name in native_ops()
+            if (ops and name not in ops) or not (native or ported):
                 continue
             for case in suite.cases:
                 if case.raises:
                     continue
                 call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
-                suite.call(call, backend="cutile_rs")
+                with contextlib.nullcontext() if native else contextlib.suppress(Exception):
+                    suite.call(call, backend="cutile_rs")
     for launch in recorded:
         found.setdefault(launch.spec_text, launch)
     return list(found.values())

@@ -107,6 +107,6 @@ def executing_bound(
 
 @functools.lru_cache(maxsize=256)
 def _program(library: Library, token: int, arch: str) -> Program:
-    from .artifacts import emit
+    from .artifacts import bytecode
 
-    return compile_function(read_module(emit(library, token, arch)))
+    return compile_function(read_module(bytecode(library, token, arch)))

@@ -137,7 +137,7 @@ def bind(
     call = _Call(library, entry, metas, scalars, constants, hints)
     token = call.spec()
     if target.index < 0:
-        asked = Recorded(kernel, token, grid, constants, hints, spec_text(library, token))
+        asked = Recorded(kernel, token, grid, constants, hints, spec_text(library, token), library)
         if target.index == RECORDS:
             return _RecordingBound(target, asked)
         from .cpu import executing_bound

@@ -4,7 +4,7 @@
 Two levels, because many look-up keys (library builds, moved source lines) give the same machine code, and because a
 hit must need neither the front end nor tileiras. Layout under the store's root:
 `lookup/<k>/<key>` holds a digest, `cubins/<d>/<digest>` a cubin behind a header with its hash, `refused/<d>/<digest>`
-the error of a bytecode that tileiras refused.
+the error of a bytecode that tileiras refused. `bytecode/<k>/<key>` holds what a front end gave, for executing on a CPU.
 """
 
 from __future__ import annotations
@@ -33,15 +33,11 @@ class Store:
 
     def cubin(self, digest: str) -> bytes | None:
         """Return the machine code of a digest; a corrupt file is removed and counts as absent."""
-        blob = self._read("cubins", digest)
-        if blob is None:
-            return None
-        head = len(_MAGIC) + _HASH_BYTES
-        payload = blob[head:]
-        if blob[: len(_MAGIC)] == _MAGIC and hashlib.sha256(payload).digest() == blob[len(_MAGIC) : head]:
-            return payload
-        self._path("cubins", digest).unlink(missing_ok=True)
-        return None
+        return self._checked("cubins", digest)
+
+    def bytecode(self, key: str) -> bytes | None:
+        """Return what a front end gave for a key; a corrupt file is removed and counts as absent."""
+        return self._checked("bytecode", key)
 
     def refusal(self, digest: str) -> str | None:
         """Return why tileiras refused this digest's bytecode, None when it did not."""
@@ -56,9 +52,24 @@ class Store:
         """Record a digest's machine code."""
         self._write("cubins", digest, _MAGIC + hashlib.sha256(cubin).digest() + cubin)
 
+    def put_bytecode(self, key: str, bytecode: bytes) -> None:
+        """Record what a front end gave for a key."""
+        self._write("bytecode", key, _MAGIC + hashlib.sha256(bytecode).digest() + bytecode)
+
     def put_refusal(self, digest: str, message: str) -> None:
         """Remember that tileiras refused this digest's bytecode."""
         self._write("refused", digest, message.encode())
+
+    def _checked(self, kind: str, key: str) -> bytes | None:
+        blob = self._read(kind, key)
+        if blob is None:
+            return None
+        head = len(_MAGIC) + _HASH_BYTES
+        payload = blob[head:]
+        if blob[: len(_MAGIC)] == _MAGIC and hashlib.sha256(payload).digest() == blob[len(_MAGIC) : head]:
+            return payload
+        self._path(kind, key).unlink(missing_ok=True)
+        return None
 
     def _path(self, kind: str, key: str) -> Path:
         return self.root / kind / key[:2] / key

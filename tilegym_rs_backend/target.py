@@ -16,6 +16,8 @@ from .errors import LaunchError
 if TYPE_CHECKING:
     import torch
 
+    from .library import Library
+
 # Multiprocessors of the part that is common in data centres or on desks: it stands for its architecture when no GPU is
 # there, so that grids match that machine's.
 SM_COUNTS = {
@@ -35,7 +37,7 @@ DEFAULT_ARCH = "sm_90"
 class Recorded:
     """One launch that was asked for under `record`.
 
-    `token` is the specialization's number in the library, `spec_text` its stable text; grid counts tile blocks.
+    `token` is the specialization's number in `library`, `spec_text` its stable text; grid counts tile blocks.
     """
 
     kernel: str
@@ -44,6 +46,7 @@ class Recorded:
     constants: dict[str, int]
     hints: dict[str, int]
     spec_text: str
+    library: Library = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from typing import Any
 
 from . import artifacts
 from .launch import load
-from .library import get_library
 from .registration import implementation
 from .registration import native_ops
 from .target import Recorded
@@ -59,16 +58,15 @@ def warmup(
         One entry per distinct specialization, in launch order.
     """
     target = _target(arch, device)
-    library = get_library()
     warmed = {}
     for launch in launches(op, shapes, dtypes, arch=target.arch, sm_count=target.sm_count, **params):
         if launch.spec_text in warmed:
             continue
         start = time.perf_counter()
         if target.index >= 0:
-            load(library, launch.token, target)
+            load(launch.library, launch.token, target)
         else:
-            artifacts.cubin(library, launch.token, target.arch)
+            artifacts.cubin(launch.library, launch.token, target.arch)
         warmed[launch.spec_text] = Warmed(launch.spec_text, target.arch, time.perf_counter() - start)
     return list(warmed.values())
 

@@ -33,8 +33,24 @@ def tensor(
     assert tuple(view.shape) == shape, (view.shape, shape, layout)
     if data != "empty" and device != "meta":
         # An expanded view shares memory between rows: fill the row it is made of.
-        fill(view[:1] if layout == "expanded" else view, data, seed)
+        fill(view[(slice(0, 1),) * (view.ndim - 1)] if layout == "expanded" else view, data, seed)
     return view
+
+
+def scaled(view: torch.Tensor, factor: float) -> torch.Tensor:
+    """Multiplies a tensor in place; a meta tensor as it is."""
+    return view if view.is_meta else view.mul_(factor)
+
+
+def integers(shape: tuple[int, ...], dtype: str, device: str, seed: int, low: int, high: int) -> torch.Tensor:
+    """Integers of [low, high); filled whatever the case's data, since code may index with them."""
+    import torch
+
+    kind = getattr(torch, TORCH_DTYPES[dtype])
+    if device == "meta":
+        return torch.empty(shape, dtype=kind, device=device)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    return torch.randint(low, high, shape, dtype=kind, device=device, generator=generator)
 
 
 def _storage_shape(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:

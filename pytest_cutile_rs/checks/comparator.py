@@ -25,6 +25,9 @@ class Comparison:
         problems: one line per thing that is wrong; empty when the result is right.
         max_abs, max_rel: largest errors over the elements that are finite on both sides.
         max_ulp: largest error in units of the result dtype's last place.
+        scaled: the same, with no unit smaller than that of the number at which the tolerance's two parts are equal
+            (atol / rtol): below it the error of a right result does not shrink with the value, after a cancellation
+            for one. This is what two implementations are compared by.
         bad: elements out of tolerance or with a wrong NaN or inf; ``total`` of how many.
     """
 
@@ -32,6 +35,7 @@ class Comparison:
     max_abs: float = 0.0
     max_rel: float = 0.0
     max_ulp: float = 0.0
+    scaled: float = 0.0
     bad: int = 0
     total: int = 0
     rows: tuple[str, ...] = field(default=(), repr=False)
@@ -47,6 +51,7 @@ class Comparison:
             "max_abs": _json_number(self.max_abs),
             "max_rel": _json_number(self.max_rel),
             "max_ulp": _json_number(self.max_ulp),
+            "scaled_ulp": _json_number(self.scaled),
             "bad": self.bad,
             "total": self.total,
         }
@@ -69,7 +74,7 @@ def compare(
 
     NaN and infinities must sit in the same places, with the same sign; the reference's are those of its value rounded
     to ``got``'s dtype. An element whose reference lies within the tolerance of the dtype's largest number may be
-    either finite or infinite.
+    either finite or infinite. Integers and booleans have no NaN and no last place: their tolerance is absolute.
 
     Args:
         got: the result.
@@ -87,20 +92,23 @@ def compare(
         return Comparison((f"dtype {got.dtype}, want {dtype}",))
     if got.numel() == 0:
         return Comparison(() if empty_ok else ("nothing was compared: the result is empty",))
-    rounded = want.to(got.dtype)
+    if not got.is_floating_point():
+        return _integers(got, want, tolerance)
+    rounded = want.to(got.dtype).to(want.dtype)
+    got_wide = got.to(want.dtype)
     if bool(torch.isnan(rounded).all()) and not no_information_ok:
         return Comparison(("the reference is NaN everywhere: this case has no information",), total=got.numel())
 
-    got_wide, want_wide = got.to(want.dtype), rounded.to(want.dtype)
     problems: list[str] = []
-    wrong_nan = torch.isnan(got) != torch.isnan(rounded)
+    wrong_nan = torch.isnan(got_wide) != torch.isnan(rounded)
     edge = _near_overflow(want, got.dtype, tolerance)
-    inf_got, inf_want = torch.isinf(got), torch.isinf(rounded)
-    wrong_inf = ((inf_got | inf_want) & (got_wide != want_wide) & ~torch.isnan(got) & ~torch.isnan(rounded)) & ~edge
-    finite = torch.isfinite(got) & torch.isfinite(rounded)
+    inf = (torch.isinf(got_wide) | torch.isinf(rounded)) & ~torch.isnan(got_wide) & ~torch.isnan(rounded)
+    wrong_inf = inf & (got_wide != rounded) & ~edge
+    finite = torch.isfinite(got_wide) & torch.isfinite(rounded)
     zero = torch.zeros((), dtype=want.dtype, device=want.device)
     error = torch.where(finite, (got_wide - want).abs(), zero)
-    wrong = error > tolerance.atol + tolerance.rtol * torch.where(finite, want.abs(), zero)
+    size = torch.where(finite, want, zero).abs()
+    wrong = error > tolerance.atol + tolerance.rtol * size
     for mask, text in (
         (wrong_nan, "NaN where the reference has none, or none where it has one"),
         (wrong_inf, "an infinity is missing, has the wrong sign, or should not be there"),
@@ -115,10 +123,30 @@ def compare(
         tuple(problems),
         max_abs=float(error.max()),
         max_rel=float((error / magnitude).max()),
-        max_ulp=float((error / _ulp(torch.where(finite, want, zero), got.dtype)).max()),
+        max_ulp=float((error / _ulp(size, got.dtype)).max()),
+        scaled=float((error / _unit(size, got.dtype, tolerance)).max()),
         bad=int(bad.sum()),
         total=got.numel(),
         rows=tuple(_rows(got, want, bad)) if problems else (),
+    )
+
+
+def _integers(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Comparison:
+    """Elements as float64, which holds every integer below 2^53; larger ones have to be equal or differ by more."""
+    import torch
+
+    error = (got.to(torch.float64) - want.to(torch.float64)).abs()
+    if not want.is_floating_point():
+        error = torch.where(got.to(want.dtype) == want, 0.0, error.clamp(min=1.0))
+    bad = ~(error <= tolerance.atol)
+    count = int(bad.sum())
+    text = f"{count} of {got.numel()} elements ({100 * count / got.numel():.3g} %): differ by more than "
+    return Comparison(
+        (f"{text}{tolerance.atol:.3g} ({tolerance.why})",) if count else (),
+        max_abs=float(error.max()),
+        bad=count,
+        total=got.numel(),
+        rows=tuple(_rows(got, want, bad)) if count else (),
     )
 
 
@@ -135,8 +163,15 @@ def _ulp(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     import torch
 
     limits = torch.finfo(dtype)
-    exponent = torch.floor(torch.log2(values.abs().clamp(min=limits.tiny)))
-    return torch.pow(torch.full_like(values, 2.0), exponent) * limits.eps
+    _, exponent = torch.frexp(values.abs().clamp(min=limits.tiny))
+    return torch.ldexp(torch.full_like(values, limits.eps), exponent - 1)
+
+
+def _unit(values: torch.Tensor, dtype: torch.dtype, tolerance: Tolerance) -> torch.Tensor:
+    """The last place of each value, or of the number where the tolerance turns absolute."""
+    if tolerance.rtol > 0:
+        return _ulp(values.clamp(min=tolerance.atol / tolerance.rtol), dtype)
+    return _ulp(values, dtype).clamp(min=tolerance.atol)
 
 
 def _rows(got: torch.Tensor, want: torch.Tensor, bad: torch.Tensor) -> list[str]:
@@ -149,7 +184,8 @@ def _rows(got: torch.Tensor, want: torch.Tensor, bad: torch.Tensor) -> list[str]
         index = tuple(int(axis) for axis in torch.unravel_index(torch.tensor(position), got.shape))
         a, b = float(got[index]), float(want[index])
         error = abs(a - b)
-        ulp = float(_ulp(want[index], got.dtype)) if math.isfinite(b) else math.nan
+        exact = got.is_floating_point() and math.isfinite(b)
+        ulp = float(_ulp(want[index], got.dtype)) if exact else math.nan
         relative = error / abs(b) if b else math.inf
         lines.append(f"  {list(index)}: {a:.9g}, {b:.9g}, {error:.3g}, {relative:.3g}, {error / ulp:.3g}")
     return lines

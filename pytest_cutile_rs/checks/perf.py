@@ -98,11 +98,14 @@ def check(
         until = gate.decided(terms.threshold, subject=SUBJECT, peer=PEER)
         record = timer.pair(name, sides, Plan(budget_s=terms.budget_s), seed=seed, until=until)
         published = best_of_4(name, timer, sides, (PEER, SUBJECT), seed) if terms.protocol else None
-    choices = {SUBJECT: _our_choice(ours, seen), PEER: seen["py"]}
-    tileiras = {SUBJECT: str(backend.facts().get("tileiras_sha256") or ""), PEER: seen["py"].pop("tileiras", "")}
+    choices = {SUBJECT: _our_choice(ours, seen), PEER: seen[PEER]}
+    tileiras = {SUBJECT: str(backend.facts().get("tileiras_sha256") or ""), PEER: str(seen[PEER].pop("tileiras", ""))}
+
+    expected = {SUBJECT: [launch.name for launch in ours]} if ours else {}
+    if "launches" in seen[PEER]:
+        expected[PEER] = [str(launch["kernel"]) for launch in seen[PEER]["launches"]]
 
     def judge(threshold: float) -> CaseVerdict:
-        expected = {SUBJECT: [launch.name for launch in ours], PEER: _kernels(seen["py"])}
         return gate.judge(
             record,
             threshold=threshold,
@@ -158,10 +161,6 @@ def _our_choice(ours: Sequence[Launch], seen: dict[str, dict[str, Any]]) -> dict
         for launch in ours
     ]
     return {"launches": launches, "tuning": [], "tuning_s": 0.0} | seen[SUBJECT]
-
-
-def _kernels(choice: dict[str, Any]) -> list[str]:
-    return [str(launch["kernel"]) for launch in choice.get("launches", ())]
 
 
 def _figures(suite: OpSuite, case: Case, record: Record, verdict: CaseVerdict) -> dict[str, Any]:

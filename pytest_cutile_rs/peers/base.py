@@ -22,6 +22,18 @@ class PeerRefused(PeerError):
     """The peer itself refused this call (an assertion or error of its own), so there is nothing to compare with."""
 
 
+class PeerFault(PeerError):
+    """The peer's kernel could not be carried out, or does something wrong: a fact about the peer, no failure of ours.
+
+    Attributes:
+        kind: of the execution's error (``"race"``, ``"out-of-bounds"``, ``"unsupported"`` ...), or ``"compile"``.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 @dataclass(frozen=True)
 class PeerLaunch:
     """One kernel launch of the peer.
@@ -46,6 +58,25 @@ class PeerLaunch:
     configurations: int = 0
 
 
+@dataclass(frozen=True)
+class PeerRun:
+    """One call of the peer, executed on the CPU.
+
+    Attributes:
+        outputs: the tensors to judge, as ``OpSuite.outputs`` names them: bits, dtype and strides are the peer's.
+        launches: kernels launched, by name, in order.
+        blocks: tile blocks of all launches together.
+        approximate: operations whose approximate mode was executed exactly.
+        modified: one line per argument that was changed and is not said to be (``OpSuite.in_place``).
+    """
+
+    outputs: tuple[Any, ...]
+    launches: tuple[str, ...] = ()
+    blocks: int = 0
+    approximate: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+
 class Peer(Protocol):
     """The side that ours is compared with."""
 
@@ -66,6 +97,15 @@ class Peer(Protocol):
         """Run the call on the GPU its tensors are on, and return what the op returns.
 
         With ``tuned=False`` the peer may take any configuration at once: for numbers, not for times.
+        """
+
+    def execute(self, suite: OpSuite, case: Case, arch: str, seed: int) -> PeerRun:
+        """Run a case on the CPU, each launch executed from its bytecode for ``arch``; inputs are those of ``seed``.
+
+        Raises:
+            PeerRefused: the peer raised on this call.
+            PeerFault: a kernel of the peer's cannot be executed, or has a fault.
+            PeerError: the peer's worker failed.
         """
 
     def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:

@@ -14,18 +14,23 @@ from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.peers.base import PeerError
+from pytest_cutile_rs.peers.base import PeerFault
 from pytest_cutile_rs.peers.base import PeerLaunch
 from pytest_cutile_rs.peers.base import PeerRefused
+from pytest_cutile_rs.peers.base import PeerRun
 from pytest_cutile_rs.peers.process import WorkerProcess
 from pytest_cutile_rs.peers.tileiras import SharedTileiras
 from pytest_cutile_rs.peers.tileiras import share_tileiras
 from pytest_cutile_rs.peers.tileiras import tileiras_in_use
+from pytest_cutile_rs.peers.wire import unpack
+from pytest_cutile_rs.peers.worker import Execute
 from pytest_cutile_rs.peers.worker import Failure
 from pytest_cutile_rs.peers.worker import Request
 
 TIMEOUT_S = 300.0
 _WORKER_ENVIRONMENT: dict[str, str | None] = {
     "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": "1",  # it works beside this process
     "DISABLE_FALLBACK": "1",
     "CUTILE_TUTORIALS_BACKEND": None,
     "TILEGYM_DISABLE_AUTOTUNE": None,
@@ -37,7 +42,7 @@ _WORKER_ENVIRONMENT: dict[str, str | None] = {
 
 
 class CutilePython:
-    """Captures cuTile Python's launches in a worker process, and runs its ops on a GPU in this one.
+    """Captures and executes cuTile Python's launches in a worker process, and runs its ops on a GPU in this one.
 
     Args:
         timeout_s: how long the worker may take for one case; its first one imports torch and TileGym.
@@ -84,6 +89,20 @@ class CutilePython:
         if reply.refused:
             return PeerRefused(f"cuTile Python refused {what}: {reply.message}")
         raise PeerError(f"cuTile Python's launches of {what} could not be captured: {reply.message}\n{reply.trace}")
+
+    def execute(self, suite: OpSuite, case: Case, arch: str, seed: int) -> PeerRun:
+        """See ``Peer``; a tuner gets the first configuration that it would have tried."""
+        reply = self._worker.ask(Execute(type(suite).__module__, suite.name, case, arch, seed))
+        if not isinstance(reply, Failure):
+            return PeerRun(
+                tuple(map(unpack, reply.outputs)), reply.launches, reply.blocks, reply.approximate, reply.modified
+            )
+        what = f"{suite.name}[{case.id}] for {arch}"
+        if reply.kind:
+            raise PeerFault(reply.kind, f"cuTile Python's {what}, executed on the CPU: {reply.message}")
+        if reply.refused:
+            raise PeerRefused(f"cuTile Python refused {what}: {reply.message}")
+        raise PeerError(f"cuTile Python's {what} could not be executed: {reply.message}\n{reply.trace}")
 
     def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         """See ``Peer``. The first call makes cuTile Python assemble with our tileiras, for the rest of the process."""

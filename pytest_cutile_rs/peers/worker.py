@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The process that captures cuTile Python's launches: ``python -m pytest_cutile_rs.peers.worker FD``.
+"""The process that captures and executes cuTile Python's launches: ``python -m pytest_cutile_rs.peers.worker FD``.
 
 It patches ``torch.cuda`` while it captures, which must not happen in the process that runs tests. Requests and answers
 are pickles on one inherited socket; what the op or TileGym prints goes to stderr. It ends when its parent does.
@@ -17,6 +17,8 @@ from typing import Any
 
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.peers.executing import Executed
+from pytest_cutile_rs.peers.executing import execute
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,12 +32,31 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True)
+class Execute:
+    """Execute one case on the CPU; the fields are `Request`'s, and the run's seed."""
+
+    module: str
+    op: str
+    case: Case
+    arch: str
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Failure:
-    """The answer to a request that raised: whether the op itself refused, the error in one line, the traceback."""
+    """The answer to a request that raised.
+
+    Attributes:
+        refused: whether the op itself raised.
+        message: the error in one line.
+        trace: the traceback.
+        kind: of a fault in one of the op's kernels, as in ``PeerFault``; empty for anything else.
+    """
 
     refused: bool
     message: str
     trace: str
+    kind: str = ""
 
 
 def find_suite(module: str, op: str) -> OpSuite:
@@ -82,6 +103,22 @@ def answer(request: Request) -> list[dict[str, Any]]:
     ]
 
 
+def answer_execute(request: Execute) -> Executed:
+    """Execute a case."""
+    from tilegym_rs_backend.errors import CompileError
+    from tilegym_rs_backend.tile_ir.execute import ExecutionError
+
+    suite = find_suite(request.module, request.op)
+    try:
+        return execute(suite, request.case, request.arch, request.seed)
+    except ExecutionError as error:
+        raise Fault(error.kind, str(error)) from error
+    except CompileError as error:
+        raise Fault("compile", str(error)) from error
+    except Exception as error:
+        raise Refusal(f"{type(error).__name__}: {error}") from error
+
+
 def plain(value: Any) -> Any:
     """A constant as JSON can carry it."""
     return value if isinstance(value, (bool, int, float, str)) else str(value)
@@ -89,6 +126,14 @@ def plain(value: Any) -> Any:
 
 class Refusal(Exception):
     """The op under cuTile Python raised."""
+
+
+class Fault(Exception):
+    """A kernel of the op's has a fault, of this kind."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 def serve(connection: Any) -> None:
@@ -99,7 +144,9 @@ def serve(connection: Any) -> None:
         except (EOFError, OSError):
             return
         try:
-            reply: Any = answer(request)
+            reply: Any = answer_execute(request) if isinstance(request, Execute) else answer(request)
+        except Fault as error:
+            reply = Failure(False, str(error), traceback.format_exc(), error.kind)
         except Refusal as error:
             reply = Failure(True, str(error), traceback.format_exc())
         except Exception as error:  # the worker outlives any single case

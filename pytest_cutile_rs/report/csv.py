@@ -19,7 +19,7 @@ FIELDS = (
     *_FIGURES,
     *(f"us_{side}" for side in _SIDES),
     *(f"host_us_{side}" for side in _SIDES),
-    *("blocks", "variant", "structure", "seconds", "id"),
+    *("blocks", "variant", "structure", "size", "peer_only", "seconds", "id"),
 )
 
 
@@ -44,4 +44,6 @@ def _row(one: CheckResult) -> list[Any]:
         len(blocks) if blocks is not None else None,
         ", ".join(variants([one])),
         level(one),
+        one.size,
+        "yes" if one.peer_only else "",
     ]

@@ -76,7 +76,8 @@ class Report:
             "command": list(self.command),
             "options": dict(self.options),
             "machine": dict(self.facts),
-            "counts": dict(Counter(result.status for result in self.results)),
+            "counts": dict(Counter(result.status for result in self.results if not result.peer_only)),
+            "peer_only": dict(Counter(result.status for result in self.results if result.peer_only)),
             "ops": [group.to_dict() for group in self.groups()],
             "differences": [
                 {"check": check, "category": category, "count": len(where), "example": where[0], "text": text}
@@ -150,7 +151,7 @@ class Report:
             return verdict_line(FAIL, f"failed: {', '.join(failed)}")
         if slow := record.failing_ops(self.extra):
             return verdict_line(FAIL, "; ".join(slow))
-        passed = Counter(result.check for result in self.results if result.status == PASS)
+        passed = Counter(result.check for result in self.results if result.status == PASS and not result.peer_only)
         text = [f"{passed[check]} {check}" for check in CHECKS if passed[check]]
         if self.tilegym and self.tilegym.passed:
             text.append(f"{self.tilegym.passed} of TileGym's tests")
@@ -158,10 +159,12 @@ class Report:
         rest = [f"{idle[check]} {check}" for check in CHECKS if idle[check]]
         statuses = Counter(result.status for result in self.results)
         apart = "".join(f"; {statuses[name]} {name}" for name in (AMBIGUOUS, WAIVED) if statuses[name])
-        nothing = f"nothing passed{apart}" if apart else "nothing was checked"
+        aside = sum(result.status == PASS and result.peer_only for result in self.results)
+        nothing = f"nothing of ours {'passed' if apart else 'was checked'}"
+        apart += f"; cuTile Python only: {aside} numerics" if aside else ""
         shortfall = self.shortfall() or ("" if text else nothing)
         if shortfall:
-            return verdict_line(NOT_RUN, shortfall)
+            return verdict_line(NOT_RUN, f"{shortfall}{apart}")
         note = apart + (f"; not run: {', '.join(rest)}" if rest else "")
         note += "" if self.complete else "; incomplete"
         return verdict_line(PASS if self.complete else NOT_RUN, f"passed: {', '.join(text)}{note}")
@@ -219,7 +222,7 @@ def variants(results: Iterable[CheckResult]) -> tuple[str, ...]:
     """The kinds of kernel that the results tell of; empty where none was seen."""
     found = set()
     for result in results:
-        if result.data.get("peer_only"):
+        if result.peer_only:
             found.add("peer only")
         elif result.data.get("variant"):
             found.add(str(result.data["variant"]))
@@ -246,7 +249,8 @@ def op_verdict(results: Sequence[CheckResult]) -> str:
     text = ", ".join(f"{counts[name]} {name}" for name in SEVERITY if counts[name])
     bad = next((result for result in results if result.status == status), None)
     if status == PASS or bad is None:
-        return verdict_line(status, f"{len(results)} cases")
+        alone = sum(result.peer_only for result in results)
+        return verdict_line(status, f"{'cuTile Python only: ' if alone else ''}{len(results)} cases")
     return verdict_line(status, f"{text} of {len(results)} cases; {bad.case}: {bad.reason}")
 
 

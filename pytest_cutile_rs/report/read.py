@@ -21,7 +21,7 @@ from tilegym_rs_backend.errors import TilegymRsError
 _OWN = frozenset(
     {
         *("schema", "run", "complete", "selected", "started", "finished", "command", "options", "machine", "counts"),
-        *("ops", "differences", "tilegym_tests", "results", "verdict"),
+        *("ops", "differences", "peer_only", "tilegym_tests", "results", "verdict"),
     }
 )
 SUMMARY = "summary.json"

@@ -126,6 +126,7 @@ _RESULT = _object(
         "op": _text("TileGym's name of the op."),
         "case": _text("The case's id, unique within the op; a forced variant is part of it.", pattern=r"^[\w.\-]+$"),
         "dtype": _text("Of the case."),
+        "size": {"enum": ["cpu", "gpu", ""], "description": "Whether a CPU can execute the case; empty: not asked."},
         "status": {"enum": list(SEVERITY), "description": "The outcome; listed worst first."},
         "reason": _text("Why, in one line; for a PASS what was shown."),
         "data": _object("Figures; see below."),
@@ -157,7 +158,8 @@ SCHEMA: dict[str, Any] = {
             "command": _list("pytest's arguments.", {"type": "string"}),
             "options": _object("The run's options by name, defaults included."),
             "machine": _MACHINE,
-            "counts": _object("The number of results by status."),
+            "counts": _object("The number of results by status, those in `peer_only` left out."),
+            "peer_only": _object("Of ops that have no Rust kernel: cuTile Python's side alone was judged. By status."),
             "ops": _list("Results by op and dtype, worst first.", _GROUP),
             "differences": _list("How the kernels differ, by check and category.", _DIFFERENCE),
             "tilegym_tests": {

@@ -6,7 +6,7 @@ pub const ABI: i32 = 1;
 /// Axes of a `TensorDesc`.
 pub const MAX_RANK: usize = 5;
 /// Parameters of one launch (pointer, extents, strides, scalars): the size of the launch routine's stack arrays.
-pub const MAX_SLOTS: usize = 128;
+pub const MAX_SLOTS: usize = 192;
 /// Words of a specialization key: one per tensor or pointer, one per constant, one per hint.
 pub const MAX_KEY_WORDS: usize = 64;
 /// Hints of a launch: num_cta_in_cga, occupancy, num_worker_warps.

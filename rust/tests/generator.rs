@@ -2,6 +2,9 @@
 //! build.rs's parts on small sources: what they read, and what they refuse, with file and line.
 
 #[allow(dead_code)]
+#[path = "../build/attributes.rs"]
+mod attributes;
+#[allow(dead_code)]
 #[path = "../build/check.rs"]
 mod check;
 #[allow(dead_code)]
@@ -61,7 +64,7 @@ fn a_signature_is_read() {
         (k.name.as_str(), k.op.as_str(), k.module.as_str(), k.source().as_str()),
         ("k", "op", "m", "src/ops/op.rs:5")
     );
-    let param = |name: &str, kind| Param { name: name.into(), kind };
+    let param = |name: &str, kind| Param { name: name.into(), kind, holds: None };
     assert_eq!(
         k.params,
         [
@@ -160,8 +163,8 @@ fn names_that_c_or_the_tail_has_taken() {
 fn launches_and_keys_that_do_not_fit() {
     let list = |n: usize, what: &str| (0..n).map(|i| format!("p{i}: {what}")).collect::<Vec<_>>().join(", ");
     assert!(read(&source("", &list(11, "&Tensor<f32, {[-1,-1,-1,-1,-1]}>"))).is_ok());
-    refused_params("", &list(12, "&Tensor<f32, {[-1,-1,-1,-1,-1]}>"), "132 launch parameters, at most 128");
-    refused_params("", &list(129, "i32"), "129 launch parameters");
+    refused_params("", &list(18, "&Tensor<f32, {[-1,-1,-1,-1,-1]}>"), "198 launch parameters, at most 192");
+    refused_params("", &list(193, "i32"), "193 launch parameters");
     assert!(read(&source("", &list(61, "*mut f32"))).is_ok());
     refused_params("", &list(62, "*mut f32"), "65 key words");
 }

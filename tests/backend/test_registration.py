@@ -35,7 +35,7 @@ assert not torch.cuda.is_initialized()
     assert run(code) == "cutile_rs set()"
 
 
-def test_an_op_without_a_rust_implementation_names_op_and_backend():
+def test_an_op_without_a_native_implementation_names_op_and_backend():
     code = """
 import tilegym
 tilegym.set_backend("cutile_rs")
@@ -45,8 +45,28 @@ except NotImplementedError as error:
     assert "rms_norm" in str(error) and "cutile_rs" in str(error), error
     print("refused")
 """
-    assert run(code) == "refused"
-    assert run(code, DISABLE_FALLBACK="1") == "refused"
+    assert run(code, TILEGYM_RS_VARIANT="native") == "refused"
+    assert run(code, TILEGYM_RS_VARIANT="native", DISABLE_FALLBACK="1") == "refused"
+
+
+def test_an_op_without_a_native_implementation_is_tilegyms_own_wrapper_redirected():
+    code = """
+import tilegym
+from tilegym_rs_backend.registration import implementation
+from tilegym_rs_backend.port.redirect import redirect
+found = implementation("rms_norm")
+assert found.__module__.startswith("tilegym."), found.__module__
+assert implementation("softmax").__module__ == "tilegym_rs_backend.ops.softmax"
+import os
+os.environ["TILEGYM_RS_VARIANT"] = "ported"
+assert implementation("softmax").__module__.startswith("tilegym.")
+os.environ["TILEGYM_RS_VARIANT"] = "rust"
+try:
+    implementation("softmax")
+except Exception as error:
+    print(error)
+"""
+    assert run(code) == "TILEGYM_RS_VARIANT='rust': it is one of auto, native, ported, or unset"
 
 
 def test_the_choice_by_environment_works():

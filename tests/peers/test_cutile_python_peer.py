@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -13,12 +14,17 @@ import pytest
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.checks.arguments import bits
 from pytest_cutile_rs.peers.base import PeerError
+from pytest_cutile_rs.peers.base import PeerFault
 from pytest_cutile_rs.peers.base import PeerRefused
 from pytest_cutile_rs.peers.cutile_python import CutilePython
 from pytest_cutile_rs.peers.process import WorkerProcess
 from pytest_cutile_rs.peers.tileiras import share_tileiras
 from pytest_cutile_rs.peers.tileiras import write_launcher
+from pytest_cutile_rs.peers.wire import pack
+from pytest_cutile_rs.peers.wire import unpack
+from pytest_cutile_rs.suites import suites
 
 CASE = Case("softmax", "f16-4096x1000-tma", "f16", (4096, 1000), (("use_tma", True),))
 
@@ -38,7 +44,14 @@ class Softmax(OpSuite):
             import time
 
             time.sleep(60)
-        return Call((torch.empty(case.shape, dtype=torch.float16, device=device),), dict(case.params))
+        x = torch.empty(case.shape, dtype=torch.float16, device=device)
+        return Call((x,), dict(case.params))
+
+    def call(self, call, backend=None):
+        options = dict(call.kwargs)
+        if options.pop("unfilled", False):
+            call = Call((call.args[0].new_empty(call.args[0].shape),), options)
+        return super().call(call, backend)
 
     reference = torch = bytes_moved = flops = None
 
@@ -72,6 +85,61 @@ def test_launches_come_from_a_worker_and_are_remembered(peer):
     assert peer.launches(SUITE, CASE, "sm_90")[0] is launch
     assert peer.launches(SUITE, CASE, "sm_80")[0].grid != launch.grid
     assert peer._worker.pid == worker
+
+
+def test_a_case_is_executed_on_the_cpu_from_the_same_inputs(peer):
+    import torch
+
+    suite = suites()["softmax"]
+    case = next(case for case in suite.cases if case.id == "f16-128x512-strided")
+    found = peer.execute(suite, case, "sm_90", 3)
+    [output] = found.outputs
+    call = suite.inputs(case, "cpu", case.seed(3))
+    torch.testing.assert_close(output.double(), suite.reference(case, call), rtol=1e-3, atol=1e-6)
+    assert (output.dtype, output.stride()) == (torch.float16, (512, 1))
+    assert (found.launches, found.blocks) == (("_softmax_kernel",), 128)
+    assert found.approximate == ("divf approx", "exp approx")
+    assert found.modified == ()
+    again = peer.execute(suite, case, "sm_90", 4).outputs[0]
+    assert not torch.equal(again, output)
+
+
+def test_an_output_that_no_kernel_stored_is_nan(peer):
+    import torch
+
+    # TileGym 1.5.1 lets its kernel write to a contiguous copy of the output, and returns the output.
+    suite = suites()["softmax"]
+    case = next(case for case in suite.cases if case.id == "f16-128x512-transposed")
+    [output] = peer.execute(suite, case, "sm_90", 0).outputs
+    assert output.stride() == (1, 128)
+    assert bool(torch.isnan(output).all())
+
+
+def test_a_fault_of_the_peers_has_its_kind(peer):
+    with pytest.raises(
+        PeerFault, match=r"(?s)softmax\[unfilled\] .*executed on the CPU: .*nobody has written"
+    ) as caught:
+        peer.execute(SUITE, replace(CASE, id="unfilled", shape=(16, 64), params=(("unfilled", True),)), "sm_90", 0)
+    assert caught.value.kind == "uninitialized"
+    both = replace(CASE, id="both", params=(("use_tma", True), ("use_chunked", True)))
+    with pytest.raises(PeerRefused, match=r"refused softmax\[both\] for sm_90: AssertionError: Cannot use both"):
+        peer.execute(SUITE, both, "sm_90", 0)
+    with pytest.raises(PeerFault, match="power of 2, got 0") as caught:
+        peer.execute(suites()["softmax"], replace(CASE, id="empty", shape=(4, 0), params=()), "sm_90", 0)
+    assert caught.value.kind == "compile"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "int64", "bool"])
+def test_tensors_travel_with_their_bits_and_strides(dtype):
+    import torch
+
+    base = torch.randn(4, 6).mul(3).to(getattr(torch, dtype))
+    for tensor in (base, base.t(), base[1:, ::2], base[:1].expand(3, 6), base[0, 0], base[:0]):
+        other = unpack(pickle.loads(pickle.dumps(pack(tensor))))
+        assert (other.dtype, other.shape, other.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
+        assert torch.equal(bits(other), bits(tensor))
+    weird = torch.tensor([0x7FC1, 0xFF81], dtype=torch.uint16).view(torch.bfloat16)
+    assert unpack(pack(weird)).view(torch.uint16).tolist() == [0x7FC1, 0xFF81]
 
 
 def test_what_the_op_refuses_is_told_apart_from_a_failure(peer):

@@ -8,8 +8,6 @@ import torch
 
 from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.checks.comparator import compare
-from pytest_cutile_rs.checks.guard import BAND
-from pytest_cutile_rs.checks.guard import guarded
 
 NAN, INF = math.nan, math.inf
 TOLERANCE = Tolerance(1e-3, 1e-6, "a test")
@@ -74,7 +72,14 @@ def test_ulp_counts_in_the_results_dtype() -> None:
 
 
 def test_figures_are_json() -> None:
-    assert check([1.0], [1.0]).figures() == {"max_abs": 0.0, "max_rel": 0.0, "max_ulp": 0.0, "bad": 0, "total": 1}
+    assert check([1.0], [1.0]).figures() == {
+        "max_abs": 0.0,
+        "max_rel": 0.0,
+        "max_ulp": 0.0,
+        "scaled_ulp": 0.0,
+        "bad": 0,
+        "total": 1,
+    }
 
 
 def test_a_sum_in_bf16_is_told_from_one_in_fp32() -> None:
@@ -93,13 +98,33 @@ def test_a_sum_in_bf16_is_told_from_one_in_fp32() -> None:
     assert not compare(total, want, tolerance).ok
 
 
-def test_guard_bands_see_stray_writes_and_unwritten_elements() -> None:
-    x = torch.randn(4, 5).t()
-    with guarded() as bands:
-        y = torch.empty_like(x)
-        z = x.new_empty((3,))
-    assert y.stride() == x.stride()
-    assert bool(torch.isnan(y).all())
-    assert bands.broken() == []
-    torch.as_strided(z, (1,), (1,), z.storage_offset() + 3).fill_(0.0)
-    assert bands.broken() == [f"1 of {BAND} guard elements after the output of Tensor.new_empty were overwritten"]
+@pytest.mark.parametrize(
+    ("got", "want", "atol", "bad"),
+    [
+        (torch.tensor([1, 2, 3]), torch.tensor([1, 2, 3]), 0.0, 0),
+        (torch.tensor([1, 2, 4]), torch.tensor([1, 2, 3]), 0.0, 1),
+        (torch.tensor([1, 2, 4], dtype=torch.int32), torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), 1.0, 0),
+        (torch.tensor([2**60 + 1]), torch.tensor([2**60]), 0.0, 1),
+        (torch.tensor([True, False]), torch.tensor([True, True]), 0.0, 1),
+        (torch.tensor([1]), torch.tensor([NAN], dtype=torch.float64), 5.0, 1),
+    ],
+)
+def test_integers_are_compared_exactly_or_within_an_absolute_tolerance(got, want, atol: float, bad: int) -> None:
+    found = compare(got, want, Tolerance(0.0, atol, "a test"))
+    assert (found.bad, found.ok) == (bad, bad == 0)
+    assert bad == 0 or "differ by more than" in found.message()
+
+
+def test_eight_bit_floats() -> None:
+    want = torch.tensor([1.0, NAN, 448.0], dtype=torch.float64)
+    assert compare(want.to(torch.float8_e4m3fn), want, TOLERANCE).ok
+    off = torch.tensor([1.125, NAN, 448.0]).to(torch.float8_e4m3fn)
+    found = compare(off, want, TOLERANCE)
+    assert (found.bad, found.max_ulp) == (1, 1.0)
+
+
+def test_scaled_ulp_does_not_grow_below_where_the_tolerance_turns_absolute() -> None:
+    tiny = check([1e-6], [1.5e-6])
+    assert tiny.max_ulp == pytest.approx(8.4, rel=0.1)
+    assert tiny.scaled == pytest.approx(5e-7 / (2**-10 * 2**-10), rel=0.1)  # the unit of 1e-6 / 1e-3
+    assert check([1.0 + 2**-10], [1.0]).scaled == pytest.approx(1.0)

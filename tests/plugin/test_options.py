@@ -80,7 +80,7 @@ def test_ini_enables_and_the_command_line_wins(parity) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--cutile-rs-dtypes", "f8"], "*--cutile-rs-dtypes: unknown f8; known are f32, f16, bf16, *"),
+        (["--cutile-rs-dtypes", "f8"], "*--cutile-rs-dtypes: unknown f8; known are f32, f16, bf16, f8e4m3, *"),
         (["--cutile-rs-checks", "ir,speed"], "*--cutile-rs-checks: unknown speed; known are numerics, ir, sass, perf"),
         (["--cutile-rs-seed", "x"], "*--cutile-rs-seed: 'x' is not a number"),
         (["--cutile-rs-threshold", "nan"], "*--cutile-rs-threshold: nan is not finite"),
@@ -106,5 +106,7 @@ def test_unknown_op_is_a_usage_error(parity) -> None:
 def test_list_runs_nothing(parity) -> None:
     result = parity("--cutile-rs-list", answers={"ir": "raise"})
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["alpha[[]f32-4x8[]]  numerics,ir,sass,perf", "8 cases, 28 checks"])
+    result.stdout.fnmatch_lines(
+        ["alpha[[]f32-4x8[]]  cpu  numerics,ir,sass,perf", "8 cases (8 of cpu size, 0 of gpu size), 28 checks"]
+    )
     assert not (parity.pytester.path / ".cutile_rs").exists()

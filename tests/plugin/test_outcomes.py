@@ -146,6 +146,44 @@ def test_junit_carries_the_verdict(parity) -> None:
     assert properties["reason"] == "as told, FAIL"
 
 
+def test_an_op_without_a_kernel_of_ours_is_counted_apart(parity) -> None:
+    parity.monkeypatch.setenv("FAKE_MISSING", "beta")
+    structure = {
+        f"{check}:beta[{dtype}-{rows}x8]": "real"
+        for check in ("ir", "sass")
+        for dtype in ("f16", "f32")
+        for rows in (2, 4)
+    }
+    alone = {f"numerics:beta[{dtype}-{rows}x8]": "alone" for dtype in ("f16", "f32") for rows in (2, 4)}
+    result = parity(
+        "--cutile-rs",
+        device="cuda",
+        answers={"perf:alpha[f16-4x8]": "PASS", "perf:alpha[f32-4x8]": "PASS", **structure, **alone},
+    )
+    result.assert_outcomes(passed=18, skipped=10)
+    result.stdout.fnmatch_lines(
+        [
+            "alpha * f16 * 2/2 * 2/2 * 2/2 * 1.250 (min 1.250)",
+            "beta * f16 * peer only 2/2 * not run * not run * not run",
+            "not run: 4 ir: no Rust kernel yet",
+            "beta numerics VERDICT: PASS cuTile Python only: 4 cases",
+            "VERDICT: PASS passed: 4 numerics, 4 ir, 4 sass, 2 perf; cuTile Python only: 4 numerics; "
+            "not run: 4 ir, 4 sass, 2 perf",
+        ]
+    )
+    written = summary(parity)
+    conforms(written, SCHEMA)
+    assert written["counts"] == {"PASS": 14, "NOT-RUN": 10}
+    assert written["peer_only"] == {"PASS": 4}
+    rows = (parity.pytester.path / ".cutile_rs" / "summary.csv").read_text().splitlines()
+    assert sum(row.endswith(",cpu,yes") for row in rows) == 4
+
+
+def test_a_run_of_such_ops_alone_passes_nothing(parity) -> None:
+    result = parity("--cutile-rs", "--cutile-rs-checks", "numerics", answers={"numerics": "alone"})
+    result.stdout.fnmatch_lines(["VERDICT: NOT-RUN nothing of ours was checked; cuTile Python only: 8 numerics"])
+
+
 def test_an_interrupted_run_leaves_a_valid_report(parity) -> None:
     result = parity("--cutile-rs", "--cutile-rs-checks", "ir", answers={"ir:beta[f32-2x8]": "interrupt"})
     assert result.ret == pytest.ExitCode.INTERRUPTED

@@ -111,7 +111,10 @@ class Kernel:
     def constant(self, value: float, to: TileType = I32) -> Value:
         assert isinstance(to.element, ScalarType)
         code = {"i1": "<B", "i8": "<b", "i32": "<i", "i64": "<q", "f16": "<e", "f32": "<f"}[to.element.name]
-        result: Value = self("constant", to=to, value=struct.pack(code, value))
+        data = struct.pack(code, value)
+        if to.element.name == "i1":  # eight to a byte, so that all bits have to be set
+            data = b"\xff" if value else b"\0"
+        result: Value = self("constant", to=to, value=data)
         return result
 
     def reduce(self, combine: str, x: Value, axis: int, to: TileType, identity: Any) -> Value:

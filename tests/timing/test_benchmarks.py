@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import sys
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 
 from pytest_cutile_rs import gate
+from pytest_cutile_rs.backend import Device
+from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.result import CheckResult
+from pytest_cutile_rs.suites import suites
 from pytest_cutile_rs.timing import Plan
 from pytest_cutile_rs.timing import TimingUnavailable
 from pytest_cutile_rs.timing.fake import FakeDevice
@@ -95,6 +99,70 @@ def test_device_time_shards_and_tabulates(script: Any, capsys: pytest.CaptureFix
     assert cells[:6] == ("softmax[x]", "30.00", "40.00", "20.00", "1.500 [1.500, 1.500]", "2.00")
     assert len(cells) == len(subject.row(results[1])) == len(subject.HEADER)
     assert "geomean 1.500" in subject.geomeans(results)[0]
+
+
+@pytest.fixture
+def on_gpu(script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The GPU script over a fake device on which a kernel takes as long as it has rows."""
+    gate_on_gpu = script("gate_on_gpu", "--no-peer", "--out", str(tmp_path))
+    timer = FakeTimer(FakeDevice(noise=0.005, seed=3))
+
+    class Backend:
+        strays = 0
+
+        def prepare(self) -> None: ...
+
+        def device(self) -> Device:
+            return Device("cpu", arch="sm_90", timed=True, uuid="GPU-1")
+
+        def launches(self, suite: Any, case: Any, arch: str) -> tuple[Launch, ...]:
+            return (Launch("softmax_rows", (1, 1, 1), {}, b""),)
+
+        def facts(self) -> dict[str, Any]:
+            return {"tileiras_sha256": "t"}
+
+        def call(self, suite: Any, call: Any) -> None:
+            timer.device.launch("softmax_rows", us=call.args[0].shape[0] / 40)
+            for _ in range(self.strays):
+                timer.device.launch("", us=1.0, kind="memcpy")
+
+    suite = suites()["softmax"]
+    some = [case for case in suite.cases if case.perf and case.shape[0] == 4096][:2]
+    small = [(suite, dataclasses.replace(case, shape=(4096, 8))) for case in some]
+    monkeypatch.setattr(gate_on_gpu, "equal_cases", lambda: small)
+    monkeypatch.setattr(gate_on_gpu, "SLOWED", dataclasses.replace(gate_on_gpu.SLOWED, shape=(32768, 8)))
+    monkeypatch.setattr(gate_on_gpu, "make_timer", lambda kind, prefix: timer)
+    monkeypatch.setattr(gate_on_gpu, "CutileRsBackend", Backend)
+    monkeypatch.setattr(type(suite), "torch", lambda *_: timer.device.launch("softmax_warp_forward", us=30.0))
+    return gate_on_gpu, Backend, tmp_path
+
+
+def test_gate_on_gpu_tells_right_from_wrong(on_gpu: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gate_on_gpu, _, out = on_gpu
+    assert gate_on_gpu.main() == 0, capsys.readouterr().out
+    printed = capsys.readouterr().out
+    line = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    assert line["verdict"] == "PASS"
+    verdicts = {row[0]: row[2] for row in line["rows"]}
+    assert verdicts["slowed by 7 %"] == "FAIL ci_below"
+    assert verdicts["slowed by 2 %"] == "PASS ci_above"
+    assert verdicts["peer replaced by torch"] == "UNFAIR kernel_mismatch"
+    assert sum(verdict == "PASS ci_above" for name, verdict in verdicts.items() if name.startswith("A/A")) == 2
+    assert len(json.loads((out / "gate-on-gpu.json").read_text())["results"]) == 5
+    assert (out / "gate-on-gpu.md").read_text().rstrip().endswith("VERDICT: PASS")
+
+
+def test_gate_on_gpu_fails_when_a_trial_does_not_hold(on_gpu: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    gate_on_gpu, backend, _ = on_gpu
+    backend.strays = 1
+    assert gate_on_gpu.main() == 1
+    assert "VERDICT: FAIL A/A softmax" in capsys.readouterr().out
+
+
+def test_equal_pairs_are_of_all_ops_and_differ(script: Any) -> None:
+    found = [(suite.name, case.id) for suite, case in script("gate_on_gpu").equal_cases()]
+    assert len(set(found)) == len(found) == 10
+    assert {name for name, _ in found} == {"softmax", "silu_and_mul", "matmul"}
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1"])

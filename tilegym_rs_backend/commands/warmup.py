@@ -27,14 +27,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compile and print one line per kernel."""
-    from ..registration import implementation
+    from ..registration import native_ops
     from ..warm import warmup
 
-    try:
-        implementation(options.op)
-    except NotImplementedError as error:
-        print(f"tilegym-rs warmup: {error}")
-        return 2
+    if options.op not in native_ops():
+        raise TilegymRsError(
+            f"no native op {options.op!r}; there are: {', '.join(native_ops())}. An op that runs translated kernels is "
+            "warmed by calling it once; `tilegym-rs port OP` translates and builds them before"
+        )
     params = dict(_param(text) for text in options.param)
     total = 0.0
     shapes, dtypes = _shapes(options), options.dtypes.split(",")

@@ -42,6 +42,10 @@ class CachedCrate:
         """Whether a module is in the crate."""
         return (self.root / _OPS / f"{module}.rs").is_file()
 
+    def source(self, module: str) -> str:
+        """Return a module's text."""
+        return (self.root / _OPS / f"{module}.rs").read_text(encoding="utf-8")
+
     def add(self, modules: Mapping[str, str]) -> dict[str, str]:
         """Add modules (name -> text) and build; returns those that rustc or build.rs refused, with the reason.
 
@@ -81,7 +85,7 @@ class CachedCrate:
 def generation() -> str:
     """Name what the generated files depend on besides the Python kernels: translator, cuda-tile, Rust crate."""
     digest = hashlib.sha256(check_cuda_tile().encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted((Path(__file__).parent / "translate").rglob("*.py")):
         digest.update(path.read_bytes())
     for name, content in source_digests(rust_root()).items():
         if not name.startswith(f"{_OPS}/"):

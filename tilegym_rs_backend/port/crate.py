@@ -56,5 +56,3 @@ def _write(path: Path, content: bytes) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-
-

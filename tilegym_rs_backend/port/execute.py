@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from typing import Any
 
-from tilegym_rs_backend.port.signature import bytecode
+from tilegym_rs_backend.port.stored import bytecode
 from tilegym_rs_backend.tile_ir.execute import Options
 from tilegym_rs_backend.tile_ir.execute import Statistics
 from tilegym_rs_backend.tile_ir.execute import run_launch

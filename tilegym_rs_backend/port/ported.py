@@ -30,7 +30,6 @@ from .cached import CachedCrate
 from .signature import signature
 
 if TYPE_CHECKING:
-    from ..library import Library
     from .capture import CapturedLaunch
 
 _HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps"}
@@ -66,19 +65,19 @@ class PortedKernels:
     def prepare(self, launches: Iterable[CapturedLaunch]) -> dict[str, Exception]:
         """Translate what is new among ``launches`` and build it in one go.
 
-        Returns what failed: kernel name -> the refusal or the compiler's answer.
+        Returns what failed: the launch's key -> the refusal or the compiler's answer.
         """
         failed: dict[str, Exception] = {}
         with self._lock:
             made: dict[str, tuple[Entry, str]] = {}
             for launch in launches:
                 key = key_of(launch)
-                if key in made or self._known(key) is not None:
+                if key in made or key in failed or self.known(key) is not None:
                     continue
                 try:
                     made[key] = _translated(launch)
                 except Exception as error:  # a refusal concerns its own kernel alone
-                    failed[launch.name] = error
+                    failed[key] = error
             if made:
                 self._add(made, failed)
         return failed
@@ -92,7 +91,7 @@ class PortedKernels:
             BuildError: the crate cannot be built.
         """
         key = key_of(launch)
-        found = self._known(key)
+        found = self.known(key)
         if found is None:
             failed = self.prepare([launch])
             if failed:
@@ -110,13 +109,11 @@ class PortedKernels:
                 f"kernel {launch.name} asks for opt_level {launch.hints['opt_level']}; here it is always 3"
             )
         pointers = tuple(index for kind, index in entry.arguments if kind in ("tensor", "pointer"))
-        library = self._library()
+        library = self.crate.library()
         return bind(library, target, entry.name, launch.grid, *arguments, **entry.constants, **hints), pointers
 
-    def _library(self) -> Library:
-        return self.crate.library()
-
-    def _known(self, key: str) -> Entry | None:
+    def known(self, key: str) -> Entry | None:
+        """Return the entry of a key if it was made before, by any process."""
         found = self._entries.get(key)
         if found is None:
             try:
@@ -130,10 +127,11 @@ class PortedKernels:
         return found
 
     def _add(self, made: dict[str, tuple[Entry, str]], failed: dict[str, Exception]) -> None:
-        refused = self.crate.add({entry.name: text for entry, text in made.values()})
+        new = {entry.name: text for entry, text in made.values() if not self.crate.has(entry.name)}
+        refused = self.crate.add(new) if new else {}
         for key, (entry, _) in made.items():
             if entry.name in refused:
-                failed[entry.name] = CompileError(
+                failed[key] = CompileError(
                     f"rustc refused {entry.name}, translated from Python: {refused[entry.name]}"
                 )
                 continue
@@ -162,8 +160,8 @@ def sources_digest(function: Any) -> str:
     files: set[str] = set()
     _files_of(function, files, set())
     digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(Path(name).read_bytes())
+    for content in sorted(Path(name).read_bytes() for name in files):  # the same wherever they are installed
+        digest.update(content)
     return digest.hexdigest()
 
 

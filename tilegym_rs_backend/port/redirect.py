@@ -215,8 +215,10 @@ def implementation(op: str) -> Callable[..., Any]:
     import sys
 
     from .installed import check_cuda_tile
+    from .installed import import_tilegym
 
     check_cuda_tile()
+    import_tilegym()
     dispatcher = sys.modules["tilegym.backend.dispatcher"]
     found = dispatcher._REGISTRY.get(op, {}).get("cutile")
     if found is None:

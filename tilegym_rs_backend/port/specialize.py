@@ -11,6 +11,7 @@ from tilegym_rs_backend.library import Library
 from tilegym_rs_backend.port.capture import CapturedLaunch
 from tilegym_rs_backend.port.translate import Translation
 from tilegym_rs_backend.tensors import DTYPE_CODES
+from tilegym_rs_backend.tensors import MAX_RANK
 from tilegym_rs_backend.tensors import torch_dtype_codes
 
 # A descriptor's address decides the 16-byte class alone while nothing is launched.
@@ -33,7 +34,10 @@ def _descriptor(library: Library, argument: Any, is_list: bool) -> Any:
     if code is None:
         raise CompileError(f"tensors of {argument.dtype} have no code in the kernels' contract")
     desc.ptr = _ALIGNED + (0 if argument.is_meta else argument.data_ptr() % 16)
-    desc.ndim, desc.dtype = argument.ndim, code
+    desc.dtype = code
+    if argument.ndim > MAX_RANK:
+        return desc
+    desc.ndim = argument.ndim
     for axis, (extent, stride) in enumerate(zip(argument.shape, argument.stride(), strict=True)):
         desc.shape[axis], desc.strides[axis] = extent, stride
     return desc

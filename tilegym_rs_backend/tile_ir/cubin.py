@@ -18,10 +18,12 @@ from typing import Any
 from tilegym_rs_backend.errors import TilegymRsError
 
 _EM_CUDA = 190
-_SHT_NOBITS = 8
+_SHT_SYMTAB, _SHT_STRTAB, _SHT_NOBITS = 2, 3, 8
 _SHF_COMPRESSED = 0x800
-_SECTION_HEADER = 64
+_SECTION_HEADER, _SYMBOL = 64, 24
 _MAX_SECTIONS = 4096
+_MAX_SYMBOLS = 1 << 14
+_LONGEST_NAME = 1 << 12
 
 # .nv.info attributes.
 _PARAM_CBANK = 0x0A
@@ -125,12 +127,28 @@ def _check_layout(data: bytes) -> None:
             f"The cubin's section table ({count} entries of {entry_size} bytes at {table}) is damaged or cut off."
         )
     for index in range(count):
-        kind, flags = struct.unpack_from("<IQ", data, table + index * entry_size + 4)
+        _, kind, flags = struct.unpack_from("<IIQ", data, table + index * entry_size)
         offset, size = struct.unpack_from("<QQ", data, table + index * entry_size + 24)
+        if kind == _SHT_STRTAB and _longest_name(data[offset : offset + size]) > _LONGEST_NAME:
+            raise CubinError(f"Section {index} of the cubin holds a name of more than {_LONGEST_NAME} bytes.")
+        if kind == _SHT_SYMTAB and size > _MAX_SYMBOLS * _SYMBOL:
+            raise CubinError(f"Section {index} of the cubin holds more than {_MAX_SYMBOLS} symbols.")
         if kind not in (0, _SHT_NOBITS) and (offset + size > len(data) or flags & _SHF_COMPRESSED):
             raise CubinError(
                 f"Section {index} of the cubin lies outside the file's {len(data)} bytes: it is damaged or cut off."
             )
+
+
+def _longest_name(strings: bytes) -> int:
+    return max(map(len, strings.split(b"\0")))
+
+
+def _content(section: Any) -> bytes:
+    """The bytes of a section that has to have some in the file."""
+    if section["sh_type"] == "SHT_NOBITS":
+        raise CubinError(f"Section {section.name} of the cubin has no content.")
+    data: bytes = section.data()
+    return data
 
 
 def _read(data: bytes) -> Cubin:
@@ -138,12 +156,15 @@ def _read(data: bytes) -> Cubin:
     from elftools.elf.sections import SymbolTableSection
 
     elf = ELFFile(io.BytesIO(data))
-    sections = {section.name: section for section in elf.iter_sections()}
+    sections: dict[str, Any] = {}
+    for section in elf.iter_sections():
+        if sections.setdefault(section.name, section) is not section and section.name.startswith((".text.", ".nv.")):
+            raise CubinError(f"The cubin has two sections {section.name}.")
     table = sections.get(".symtab")
     symbols = [symbol.name for symbol in table.iter_symbols()] if isinstance(table, SymbolTableSection) else []
     shared: dict[tuple[int, str], int] = {}
     if ".nv.info" in sections:
-        for attribute, payload in _attributes(sections[".nv.info"].data()):
+        for attribute, payload in _attributes(_content(sections[".nv.info"])):
             if attribute in (_REGISTER_COUNT, _FRAME_SIZE) and len(payload) == 8:
                 index, value = struct.unpack("<II", payload)
                 if index < len(symbols):
@@ -155,7 +176,7 @@ def _read(data: bytes) -> Cubin:
         symbol = name.removeprefix(".text.")
         own: dict[int, bytes] = {}
         if f".nv.info.{symbol}" in sections:
-            own = dict(_attributes(sections[f".nv.info.{symbol}"].data()))
+            own = dict(_attributes(_content(sections[f".nv.info.{symbol}"])))
         smem = sections.get(f".nv.shared.{symbol}")
         threads = (
             struct.unpack("<III", own[_REQUIRED_THREADS]) if len(own.get(_REQUIRED_THREADS, b"")) == 12 else (0, 0, 0)
@@ -165,7 +186,7 @@ def _read(data: bytes) -> Cubin:
         registers = shared.get((_REGISTER_COUNT, symbol), int(section["sh_info"]) >> 24)
         kernels[symbol] = CubinKernel(
             symbol=symbol,
-            text=section.data(),
+            text=_content(section),
             registers=registers,
             frame_bytes=shared.get((_FRAME_SIZE, symbol), 0),
             shared_bytes=int(smem["sh_size"]) if smem is not None else 0,

@@ -22,6 +22,7 @@ class DebugInfo:
         self._indices: list[tuple[int, ...]] = []
         self._records: list[Stream] = []
         self._locs: dict[int, SourceLoc | None] = {0: None}
+        self._depths: dict[int, int] = {}
         self._functions: dict[int, str] = {}
         if section is not None:
             self._read(section)
@@ -61,8 +62,13 @@ class DebugInfo:
                 break
             stream.varint()
             current = stream.varint()
+        # What a chain joins was resolved before, with a length of its own.
+        depth = self._depths.get(current, 0)
         for each in reversed(chain):
-            self._locs[each] = self._resolve(each)
+            depth += 1
+            if depth > _MAX_CHAIN:
+                raise self._open(each)[0].fail(f"calls are inlined through more than {_MAX_CHAIN} others")
+            self._locs[each], self._depths[each] = self._resolve(each), depth
         return self._locs[number]
 
     def _open(self, number: int) -> tuple[Stream, int]:

@@ -9,25 +9,25 @@ change, order of carried values. Kept: what is computed from what, the order of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 
 from tilegym_rs_backend.tile_ir.assumptions import implied
+from tilegym_rs_backend.tile_ir.expressions import Expressions
 from tilegym_rs_backend.tile_ir.liveness import EFFECTS
 from tilegym_rs_backend.tile_ir.liveness import Liveness
 from tilegym_rs_backend.tile_ir.liveness import carried
+from tilegym_rs_backend.tile_ir.liveness import leaves
 from tilegym_rs_backend.tile_ir.liveness import slots
 from tilegym_rs_backend.tile_ir.model import Attribute
 from tilegym_rs_backend.tile_ir.model import Block
 from tilegym_rs_backend.tile_ir.model import Function
 from tilegym_rs_backend.tile_ir.model import Op
 from tilegym_rs_backend.tile_ir.model import Value
-from tilegym_rs_backend.tile_ir.types import ScalarType
-from tilegym_rs_backend.tile_ir.types import TileType
 from tilegym_rs_backend.tile_ir.types import TokenType
-from tilegym_rs_backend.tile_ir.types import Type
 
 COMMUTATIVE = frozenset(
     ["addf", "addi", "mulf", "muli", "mulhii", "maxf", "maxi", "minf", "mini", "andi", "ori", "xori", "fma"]
@@ -35,51 +35,7 @@ COMMUTATIVE = frozenset(
 MIRRORED = {"greater_than": "less_than", "greater_than_or_equal": "less_than_or_equal"}
 _SYMMETRIC = ("equal", "not_equal")
 _REFINEMENTS = 2
-
-
-class Expressions:
-    """Numbers for expressions, shared by the graphs that are compared: equal expressions, equal numbers."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self.splats: dict[int, bytes] = {}
-        self.joins: dict[int, frozenset[int]] = {}
-        self.reshaped: dict[int, int] = {}
-
-    def number(self, key: Hashable) -> int:
-        """The number of an expression."""
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    def constant(self, kind: Type, data: bytes) -> int:
-        """A constant tile; elements that are all equal count as one."""
-        width = len(data)
-        if isinstance(kind, TileType) and isinstance(kind.element, ScalarType):
-            width = max(1, kind.element.bits // 8)
-        if len(data) > width and data == data[:width] * (len(data) // width):
-            data = data[:width]
-        number = self.number(("constant", kind, data))
-        if len(data) == width:
-            self.splats[number] = data
-        return number
-
-    def join(self, tokens: Sequence[int]) -> int:
-        """One token for several; the kernel's first token orders nothing."""
-        members: set[int] = set()
-        for token in tokens:
-            members |= self.joins.get(token, frozenset((token,)))
-        members.discard(self.root)
-        if not members:
-            return self.root
-        if len(members) == 1:
-            return members.pop()
-        found = self.number(("join", frozenset(members)))
-        self.joins[found] = frozenset(members)
-        return found
-
-    @property
-    def root(self) -> int:
-        """The token that orders nothing."""
-        return self.number("first token")
+_NEVER_THE_SAME = frozenset(("alloca", "atomic_rmw_tko", "atomic_cas_tko"))
 
 
 @dataclass
@@ -119,6 +75,8 @@ class _Builder:
         self.live = Liveness(function)
         self.graph = Graph()
         self._inside = 0
+        self._seen: Counter[int] = Counter()
+        self._memory = {op: i for i, op in enumerate(op for _, op in function.body.walk() if op.opcode == "alloca")}
         self.values: dict[Value, int] = {
             value: self.x.number(("parameter", number, value.type))
             for number, value in zip(parameters, function.params, strict=True)
@@ -131,14 +89,22 @@ class _Builder:
     def _block(self, block: Block, level: int) -> tuple[list[int], Op | None]:
         """Number a block's live operations; return its effects and its terminator."""
         effects: list[int] = []
+        # What may leave the block decides whether the rest of it happens.
+        passed: int | None = None
+        outer, self._seen = self._seen, Counter()
+        end: Op | None = None
         for op in block.ops:
             if op.opcode in ("yield", "continue", "break", "return"):
-                return effects, op
+                end = op
+                break
             if op in self.live.ops:
                 number = self._op(op, level)
                 if number is not None and (op.opcode in EFFECTS or op.regions):
-                    effects.append(number)
-        return effects, None
+                    effects.append(number if passed is None else self.x.number(("past", passed, number)))
+                    if leaves(op):
+                        passed = effects[-1]
+        self._seen = outer
+        return effects, end
 
     def _op(self, op: Op, level: int) -> int | None:
         """Number an operation and its results; None where it is no expression of its own."""
@@ -156,6 +122,10 @@ class _Builder:
             body = tuple(self._function_body(region, level) for region in op.regions)
         types = tuple(value.type for value in op.results)
         number = self.x.number((op.opcode, _attributes(op), operands, types, body))
+        if op.opcode in _NEVER_THE_SAME:  # a duplicate finds another value, or is other memory
+            self._seen[number] += 1
+            again = self._memory.get(op, self._seen[number] - 1)
+            number = self.x.number(("again", number, again)) if again else number
         self._record(number, op, tuple(self.values[value] for value in op.operands))
         self._results(op, number)
         return number if op.opcode in EFFECTS else None
@@ -282,7 +252,7 @@ class _Builder:
             elif i in unchanged or self.live.slot(op, i):
                 color = colors.get(i, ("unchanged", starts[i], tuple(self.values.get(b) for b in breaks)))
                 self.values[value] = self.x.number(("after", number, self.x.number(color)))
-        return number if effects else None
+        return number if effects or end == "return" else None
 
 
 def _attributes(op: Op) -> Hashable:

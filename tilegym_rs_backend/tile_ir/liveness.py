@@ -28,6 +28,17 @@ def slots(op: Op) -> list[Value]:
     return op.regions[0].params[op.opcode == "for" :]
 
 
+def leaves(op: Op) -> bool:
+    """Whether what comes after an operation may not happen: a return, continue or break is inside that means more."""
+    if op.opcode in LOOPS:
+        return any(inner.opcode == "return" for region in op.regions for _, inner in region.walk())
+    return op.opcode == "if" and any(
+        inner.opcode in ("return", "continue", "break") or leaves(inner)
+        for region in op.regions
+        for inner in region.ops
+    )
+
+
 class Liveness:
     """Which operations and which carried slots of loops decide what a function does.
 
@@ -47,7 +58,8 @@ class Liveness:
         self._pending: list[Value] = []
         self._survey(function.body, None)
         for op in self.blocks:
-            if op.opcode in EFFECTS:
+            # A return inside of something ends what comes after it.
+            if op.opcode in EFFECTS or (op.opcode == "return" and self.blocks[op] is not function.body):
                 self._mark(op)
                 self._need(op.operands)
         while self._pending:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable
+from collections.abc import Iterator
 
 from tilegym_rs_backend.tile_ir.model import Function
 from tilegym_rs_backend.tile_ir.model import Op
@@ -55,15 +56,24 @@ class _Roles:
                 found[value.type, self.role(value, reach)].append(index)
         return found
 
+    def _uses(self, value: Value) -> Iterator[tuple[Op, str, int]]:
+        """The operations that use a value, or a copy of it, however many copies there are in between."""
+        pending = [value]
+        while pending:
+            for op, name, place in self.users.get(pending.pop(), ()):
+                if op.opcode in _COPIES:
+                    pending += op.results
+                else:
+                    yield op, name, place
+
     def role(self, value: Value, reach: int) -> int:
         """The number of what a value is used for, ``reach`` operations far."""
         key = (value, reach)
         if key not in self.known:
             uses: set[Hashable] = set()
-            for op, name, place in self.users.get(value, ()) if reach else ():
-                copied = op.opcode in _COPIES
-                inner = [self.role(result, reach - (not copied)) for result in op.results]
+            for op, name, place in self._uses(value) if reach else ():
+                inner = [self.role(result, reach - 1) for result in op.results]
                 types = tuple(result.type for result in op.results)
-                uses.add(inner[0] if copied else (op.opcode, name, place, types, *inner))
+                uses.add((op.opcode, name, place, types, *inner))
             self.known[key] = self.numbers.setdefault(frozenset(uses), len(self.numbers))
         return self.known[key]

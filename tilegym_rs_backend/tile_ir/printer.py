@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilegym_rs_backend.tile_ir.constants import plain
 from tilegym_rs_backend.tile_ir.model import Attribute
 from tilegym_rs_backend.tile_ir.model import Block
 from tilegym_rs_backend.tile_ir.model import Bounded
@@ -32,6 +33,7 @@ from tilegym_rs_backend.tile_ir.types import Type
 INDENT = "  "
 _WIDTH = 100
 _SHOWN_ELEMENTS = 8
+_LONGEST_NAME = 200
 _CODES = {"i8": "<b", "i16": "<h", "i32": "<i", "i64": "<q", "f16": "<e", "f32": "<f", "tf32": "<f", "f64": "<d"}
 # Attribute values that say nothing: what an operation does when nobody asks for anything else.
 _USUAL = frozenset(
@@ -63,11 +65,12 @@ def lines(function: Function) -> list[Line]:
 def show(module: Module, sources: Sources | None = None) -> str:
     """A module as text; with ``sources``, each source line is quoted where it first takes effect."""
     parts = [
-        f"# Tile IR {module.version[0]}.{module.version[1]}" + (f" by {module.producer}" if module.producer else "")
+        f"# Tile IR {module.version[0]}.{module.version[1]}"
+        + (f" by {printable(module.producer)}" if module.producer else "")
     ]
     for each in module.globals:
         kind = "constant" if each.constant else "global"
-        parts.append(f"{each.visibility} {kind} @{each.name} : {each.type} = {len(each.data)} bytes")
+        parts.append(f"{each.visibility} {kind} @{printable(each.name)} : {each.type} = {len(each.data)} bytes")
     for function in module.functions:
         printed = lines(function)
         width = min(_WIDTH, max(len(line.text) for line in printed[1:]) + 2)
@@ -88,9 +91,15 @@ def place(loc: SourceLoc) -> str:
     chain = []
     at: SourceLoc | None = loc
     while at is not None:
-        chain.append(f"{at.file.rsplit('/', 1)[-1]}:{at.line}:{at.column}")
+        chain.append(f"{printable(at.file.rsplit('/', 1)[-1])}:{at.line}:{at.column}")
         at = at.caller
     return " < ".join(chain)
+
+
+def printable(text: str) -> str:
+    """A name out of a file as it may be shown: on one line, not endless, nothing that a terminal would obey."""
+    short = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}.. ({len(text)} characters)"
+    return short if short.isprintable() else repr(short)[1:-1]
 
 
 class Sources:
@@ -134,7 +143,7 @@ class _Printer:
         params = ", ".join(f"{self.names[value]}: {value.type}" for value in function.params)
         hints = f" hints {_text(function.hints)}" if function.hints else ""
         kind = "entry" if function.is_entry else "function"
-        yield Line(f"{kind} @{function.name}({params}){hints} {{", None, function.loc)
+        yield Line(f"{kind} @{printable(function.name)}({params}){hints} {{", None, function.loc)
         yield from self.block(function.body, 1)
         yield Line("}")
 
@@ -210,6 +219,7 @@ def constant_text(op: Op) -> str:
     data, kind = op.attributes.get("value"), op.results[0].type
     if not isinstance(data, bytes) or not isinstance(kind, TileType) or not isinstance(kind.element, ScalarType):
         return "?"
+    data = plain(data, kind)
     width = max(1, kind.element.bits // 8)
     if kind.element.name == "tf32":
         width = 4
@@ -252,10 +262,10 @@ def _text(value: Attribute) -> str:
     if isinstance(value, DenseAttr):
         return f"{len(value.data)} bytes of {value.type}"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {_text(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{printable(name)}: {_text(each)}" for name, each in value.items()) + "}"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_text, value))}]"
-    return repr(value) if isinstance(value, str) else str(value)
+    return f"'{printable(value)}'" if isinstance(value, str) else str(value)
 
 
 def _shown_types(op: Op) -> list[str]:

@@ -46,7 +46,8 @@ def read_module(data: bytes, *, check: bool = True) -> Module:
 
     Args:
         data: the whole file.
-        check: also check that control flow fits together (see structure.py); False decodes, and nothing more.
+        check: also check that control flow fits together (see structure.py) and that names are unique; False decodes,
+            and nothing more.
 
     Raises:
         TileIrError: the bytes are no bytecode, of a version that is not read here, or damaged; ``offset`` says where.
@@ -66,6 +67,7 @@ class _ModuleReader:
         self.attributes = AttributeReader(strings, types, Constants(sections.get(container.CONSTANTS)))
         self.debug = DebugInfo(sections.get(container.DEBUG), strings)
         self.module = Module(version)
+        self.symbols: set[str] = set()
         producer = sections.get(container.PRODUCER)
         if producer is not None:
             self.module.producer = strings.read(producer)
@@ -73,14 +75,17 @@ class _ModuleReader:
             self._globals(sections[container.GLOBALS])
         stream = sections[container.FUNCTIONS]
         for _ in range(stream.count("functions", 5)):
+            at = stream.position
             self.module.functions.append(self._function(stream))
+            self._unique(self.module.functions[-1].name, stream, at)
         _finished(stream, "the functions")
 
     def _globals(self, stream: Stream) -> None:
         read = self.attributes
         for _ in range(stream.count("globals", 4)):
+            at = stream.position
             found = Global(
-                read.strings.read(stream), read.types.read(stream), read.constants.read(stream), stream.varint()
+                read.strings.read(stream), read.types.value(stream), read.constants.read(stream), stream.varint()
             )
             if self.module.version >= (13, 3):
                 visibility = stream.u8()
@@ -88,8 +93,14 @@ class _ModuleReader:
                     raise stream.fail(f"visibility {visibility} is unknown", stream.position - 1)
                 found.visibility = ("public", "private")[visibility]
                 found.constant = bool(stream.varint() & 1)
+            self._unique(found.name, stream, at)
             self.module.globals.append(found)
         _finished(stream, "the globals")
+
+    def _unique(self, symbol: str, stream: Stream, at: int) -> None:
+        if symbol in self.symbols and self.check:
+            raise stream.fail(f"a second definition of @{symbol[:80]}", at)
+        self.symbols.add(symbol)
 
     def _function(self, stream: Stream) -> Function:
         name = self.attributes.strings.read(stream)
@@ -176,7 +187,7 @@ class _BodyReader:
                 if name in present:
                     self._operands(op, name, 1)
             elif kind == "result":
-                types.append(self.attributes.types.read(stream))
+                types.append(self.attributes.types.value(stream))
             elif kind == "enum":
                 attributes[name] = self._enum(field)
             elif kind == "flags":
@@ -187,7 +198,7 @@ class _BodyReader:
                 count = stream.count("result types")
                 if field.count not in (-1, count):
                     raise stream.fail(f"{layout.name} has {field.count} results, not {count}", at)
-                types.extend(self.attributes.types.read(stream) for _ in range(count))
+                types.extend(self.attributes.types.value(stream) for _ in range(count))
             elif kind == "operand_count":
                 announced = stream.count("operands")
             elif kind == "rest_operands":
@@ -250,7 +261,7 @@ class _BodyReader:
             block = Block()
             visible = len(self.values)
             for index in range(stream.count("block parameters")):
-                block.params.append(Value(self.attributes.types.read(stream), block, index))
+                block.params.append(Value(self.attributes.types.value(stream), block, index))
             self.values.extend(block.params)
             for _ in range(stream.count("operations")):
                 block.ops.append(self.op(depth + 1))

@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 from tilegym_rs_backend.tile_ir.model import Block
+from tilegym_rs_backend.tile_ir.model import Bounded
+from tilegym_rs_backend.tile_ir.model import DivBy
+from tilegym_rs_backend.tile_ir.model import FloatAttr
 from tilegym_rs_backend.tile_ir.model import Function
+from tilegym_rs_backend.tile_ir.model import IntegerAttr
 from tilegym_rs_backend.tile_ir.model import Op
+from tilegym_rs_backend.tile_ir.model import SameElements
 from tilegym_rs_backend.tile_ir.model import Value
 from tilegym_rs_backend.tile_ir.stream import TileIrError
 from tilegym_rs_backend.tile_ir.types import PointerType
@@ -16,6 +21,7 @@ from tilegym_rs_backend.tile_ir.types import TileType
 
 TERMINATORS = frozenset(("yield", "continue", "break", "return"))
 _REDUCTIONS = ("reduce", "scan")
+_PREDICATES = (Bounded, DivBy, SameElements)
 # How a region may end: of an ``if`` also with the way out of what is around it.
 _ENDS = {
     "function": ("return",),
@@ -53,6 +59,8 @@ class _Checker:
         for op in block.ops:
             if op.opcode in TERMINATORS and op is not last:
                 raise self.fail(op, f"{op.opcode} in the middle of a block")
+            if op.opcode == "assume" and not isinstance(op.attributes["predicate"], _PREDICATES):
+                raise self.fail(op, "assume without a predicate")
             if op.regions:
                 self.regions(op, kind, loop)
         self.terminator(last, parent, loop)
@@ -87,6 +95,8 @@ class _Checker:
         identities, dim = op.attributes["identities"], op.attributes["dim"]
         if not isinstance(identities, tuple) or len(identities) != counts[0]:
             raise self.fail(op, f"{op.opcode} of {counts[0]} tiles has other identities")
+        if not all(isinstance(each, (bool, IntegerAttr, FloatAttr)) for each in identities):
+            raise self.fail(op, f"{op.opcode} with an identity that is no number")
         for value in op.operands:
             if not isinstance(value.type, TileType) or isinstance(value.type.element, PointerType):
                 raise self.fail(op, f"{op.opcode} of {value.type}")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tilegym_rs_backend.tile_ir.container import read_table
 from tilegym_rs_backend.tile_ir.stream import Stream
 from tilegym_rs_backend.tile_ir.types import FunctionType
@@ -26,6 +28,9 @@ _GATHER_SCATTER_VIEW, _STRIDED_VIEW = 20, 21
 _DYNAMIC = -(1 << 63)
 # Pointer and scalar inside a tile inside a function: no type nests deeper.
 _MAX_DEPTH = 4
+# Tile IR's own limit, and more axes than any kernel has: types are printed and hashed often.
+_MAX_ELEMENTS = 1 << 24
+_MAX_RANK = 32
 
 
 class TypeTable:
@@ -49,6 +54,14 @@ class TypeTable:
             record = self._records[index]
             known = self._types[index] = self._parse(Stream(record.data, record.start, record.end), depth + 1)
         return known
+
+    def value(self, stream: Stream, depth: int = 0) -> Type:
+        """Read the number of a type that a value may have: any but a function's."""
+        at = stream.position
+        found = self.read(stream, depth)
+        if isinstance(found, FunctionType):
+            raise stream.fail("a value of a function type", at)
+        return found
 
     def scalar(self, stream: Stream, depth: int = 0) -> ScalarType:
         """Read the number of an element type."""
@@ -76,10 +89,12 @@ class TypeTable:
             shape, strides = (tuple(None if n == _DYNAMIC else n for n in stream.integers(8)) for _ in range(2))
             if len(shape) != len(strides):
                 raise stream.fail(f"a tensor view of {len(shape)} extents and {len(strides)} strides", at)
+            if len(shape) > _MAX_RANK or any(n is not None and n < 1 for n in (*shape, *strides)):
+                raise stream.fail(f"a tensor view of extents {shape[:8]} and strides {strides[:8]}", at)
             found = TensorViewType(shape, strides, element, stream.u8() if flags else None)
         elif tag == _FUNCTION:
             parameters, results = (
-                tuple(self.read(stream, depth) for _ in range(stream.count("types"))) for _ in range(2)
+                tuple(self.value(stream, depth) for _ in range(stream.count("types"))) for _ in range(2)
             )
             found = FunctionType(parameters, results)
         elif tag in (_PARTITION_VIEW, _GATHER_SCATTER_VIEW, _STRIDED_VIEW):
@@ -102,13 +117,13 @@ class TypeTable:
         element = self.read(stream, depth)
         if not isinstance(element, (ScalarType, PointerType)):
             raise stream.fail(f"a tile of {type(element).__name__}", at)
-        return TileType(self._positive(stream, stream.integers(8)), element)
+        return TileType(self._shape(stream, stream.integers(8)), element)
 
     def _view(self, stream: Stream, tag: int, depth: int) -> Type:
         at = stream.position
         # Before 13.3 the flag stood after the fields.
         flags = self._flags(stream, (13, 3))
-        tile = self._positive(stream, stream.integers(4))
+        tile = self._shape(stream, stream.integers(4))
         traversal = self._positive(stream, stream.integers(4)) if tag == _STRIDED_VIEW else ()
         view = self.read(stream, depth)
         if not isinstance(view, TensorViewType):
@@ -123,6 +138,8 @@ class TypeTable:
             if number >= len(PADDINGS):
                 raise stream.fail(f"padding value {number} is unknown", stream.position - 1)
             padding = PADDINGS[number]
+            if number and view.element.is_integer:
+                raise stream.fail(f"padding {padding} of {view.element}", at)
         rank = len(view.shape)
         if len(tile) != rank or sparse >= max(rank, 1) or (tag == _STRIDED_VIEW and len(traversal) != rank):
             raise stream.fail(f"a view of rank {len(tile)} of a tensor of rank {rank}", at)
@@ -135,6 +152,15 @@ class TypeTable:
         return StridedViewType(tile, traversal, view, dim_map, padding)
 
     def _positive(self, stream: Stream, extents: tuple[int, ...]) -> tuple[int, ...]:
-        if any(extent < 1 for extent in extents):
-            raise stream.fail(f"extents {list(extents)} of a tile")
+        if len(extents) > _MAX_RANK or any(extent < 1 for extent in extents):
+            raise stream.fail(f"extents {list(extents[:8])} of a tile ({len(extents)} axes)")
+        return extents
+
+    def _shape(self, stream: Stream, extents: tuple[int, ...]) -> tuple[int, ...]:
+        """Check a tile's extents: powers of two, not too many elements."""
+        for extent in self._positive(stream, extents):
+            if extent & (extent - 1):
+                raise stream.fail(f"extents {list(extents)} of a tile are no powers of two")
+        if math.prod(extents) > _MAX_ELEMENTS:
+            raise stream.fail(f"a tile of extents {list(extents)} has more than {_MAX_ELEMENTS} elements")
         return extents

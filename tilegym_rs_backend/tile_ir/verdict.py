@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilegym_rs_backend.tile_ir.expressions import Expressions
 from tilegym_rs_backend.tile_ir.features import CATEGORIES
 from tilegym_rs_backend.tile_ir.features import CONTROL
 from tilegym_rs_backend.tile_ir.features import HINT
@@ -20,7 +21,6 @@ from tilegym_rs_backend.tile_ir.features import describe
 from tilegym_rs_backend.tile_ir.features import describe_value
 from tilegym_rs_backend.tile_ir.features import features
 from tilegym_rs_backend.tile_ir.features import hints_in_force
-from tilegym_rs_backend.tile_ir.graph import Expressions
 from tilegym_rs_backend.tile_ir.graph import Graph
 from tilegym_rs_backend.tile_ir.graph import build
 from tilegym_rs_backend.tile_ir.model import Function

@@ -4,6 +4,7 @@
 mod describe;
 mod errors;
 pub mod fake;
+mod flattened;
 mod frontend;
 mod image;
 mod key;
@@ -54,7 +55,7 @@ pub fn descriptors(kernel: &Kernel, dtype: i32) -> Vec<TensorDesc> {
         Elem::Concrete(code) => dense(code.into(), &vec![128; rank]),
     };
     let shapes = kernel.params.iter().filter_map(|p| match p.kind {
-        Kind::Tensor { rank, elem } => Some((rank, elem)),
+        Kind::Tensor { rank, elem } | Kind::Flattened { rank, elem } => Some((rank, elem)),
         Kind::Pointer { elem } => Some((1, elem)),
         Kind::Scalar => None,
     });

@@ -78,7 +78,7 @@ class Dimensions:
             elif kind == "IfElse":
                 for nested in (operation.then_block, operation.else_block):
                     self._block(nested, carried)
-                    last = nested[-1] if len(nested) else None
+                    last: Any = nested[-1] if len(nested) else None
                     if type(last).__name__ == "EndBranch":
                         for value, result in zip(last.outputs, operation.result_vars, strict=True):
                             self._unite(_extents(value), _extents(result))
@@ -136,7 +136,8 @@ def _mma(operation: Any, unite: _Unite) -> None:
 def _cat(operation: Any, unite: _Unite) -> None:
     result = _extents(operation.result_vars[0])
     for operand in (operation.x, operation.y):
-        pairs = [(a, b) for axis, (a, b) in enumerate(zip(_extents(operand), result, strict=True)) if axis != operation.axis]
+        both = enumerate(zip(_extents(operand), result, strict=True))
+        pairs = [pair for axis, pair in both if axis != operation.axis]
         unite([a for a, _ in pairs], [b for _, b in pairs])
 
 

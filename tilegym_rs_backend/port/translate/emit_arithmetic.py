@@ -11,8 +11,8 @@ from tilegym_rs_backend.port.translate.element_types import is_unsigned
 from tilegym_rs_backend.port.translate.emit_constants import tile_constant
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import emits
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
 _ROUNDING = {
@@ -152,11 +152,7 @@ def comparison(emitter: Emitter, operation: Any) -> None:
     """Comparisons; a float `!=` is unordered in Python and would be ordered through `ne_tile`."""
     name, left = operation.fn, operation.lhs
     element, floating = _element(emitter, left)
-    if (
-        element == "i32"
-        and operation.result_var.get_type().shape == ()
-        and emitter.is_scalar(left, operation.rhs)
-    ):
+    if element == "i32" and operation.result_var.get_type().shape == () and emitter.is_scalar(left, operation.rhs):
         text = f"{emitter.scalar(left)} {_SYMBOLS[name]} {emitter.scalar(operation.rhs)}"
         emitter.let(operation.result_var, text, Form.SCALAR)
         return
@@ -180,9 +176,7 @@ def fused(emitter: Emitter, operation: Any) -> None:
     """Fused multiply-add."""
     a, b, c = (emitter.tile(v) for v in (operation.lhs, operation.rhs, operation.acc))
     chosen = _ROUNDING[rounding(operation) or "RN"]
-    emitter.let(
-        operation.result_var, f"fma({a}, {b}, {c}, rounding::{chosen}, ftz::{mode(operation.flush_to_zero)})"
-    )
+    emitter.let(operation.result_var, f"fma({a}, {b}, {c}, rounding::{chosen}, ftz::{mode(operation.flush_to_zero)})")
 
 
 _PLAIN_UNARY = frozenset({"log", "log2", "sin", "cos", "tan", "sinh", "cosh", "floor", "ceil"})

@@ -13,10 +13,10 @@ from tilegym_rs_backend.port.translate.element_types import is_unsigned
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import NeedsConcreteType
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.generics import float_bits
 from tilegym_rs_backend.port.translate.provenance import expression_of
 from tilegym_rs_backend.port.translate.provenance import is_derived
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 @emits("TypedConst", python="literals, Constant parameters, full, zeros", rust="literal, constant, broadcast_scalar")
@@ -118,12 +118,15 @@ def _float_constant(emitter: Emitter, value: Any, ty: Any, element: str, shape: 
     if element in HALVES:
         return _half_bits(emitter, value, ty, element, shape)
     if element in ("f32", "f64"):
-        return f"constant({'-' if math.copysign(1.0, number) < 0 else ''}{float_literal(abs(number), element)}, {shape})"
+        return f"constant({_signed_literal(number, element)}, {shape})"
     # An 8-bit or tf32 number is exact in f32, and the conversion of a constant folds.
     wide = f"Tile<f32, {{ {emitter.extents(ty.shape)} }}>"
-    sign = "-" if math.copysign(1.0, number) < 0 else ""
-    text = f"constant({sign}{float_literal(abs(number), 'f32')}, {shape})"
+    text = f"constant({_signed_literal(number, 'f32')}, {shape})"
     return f"convert_tile({emitter.temporary('c', wide, text)})"
+
+
+def _signed_literal(value: float, element: str) -> str:
+    return f"{'-' if math.copysign(1.0, value) < 0 else ''}{float_literal(abs(value), element)}"
 
 
 def _f32_bits(emitter: Emitter, value: Any, ty: Any, shape: str) -> str:

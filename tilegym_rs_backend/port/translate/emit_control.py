@@ -11,9 +11,9 @@ from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
-from tilegym_rs_backend.port.translate.emitter import dispatch
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import dispatch
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 def emit_block(emitter: Emitter, operations: Sequence[Any]) -> None:
@@ -159,7 +159,10 @@ def _before(emitter: Emitter, variable: Any, ends: Sequence[Any], position: int)
             return Value(emitter.token(output), Form.TOKEN) if token else Value(emitter.tile(output), Form.TILE)
     if token:
         return Value(ROOT_TOKEN, Form.TOKEN)
-    return Value(tile_constant(emitter, 0, ty, emitter.element(ty.dtype)), Form.TILE)
+    element = emitter.element(ty.dtype)
+    if element.startswith("*"):
+        raise refused(emitter.current, "addresses that both arms compute have no Rust form")
+    return Value(tile_constant(emitter, 0, ty, element), Form.TILE)
 
 
 @emits("EndBranch", python="(the end of an arm)", rust="assignments")

@@ -9,8 +9,8 @@ from tilegym_rs_backend.port.translate.emit_constants import tile_constant
 from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 @emits("TileBid", python="bid", rust="get_tile_block_id")

@@ -9,8 +9,8 @@ from tilegym_rs_backend.port.translate.emit_views import loaded
 from tilegym_rs_backend.port.translate.emit_views import memory_order
 from tilegym_rs_backend.port.translate.emit_views import update_mode
 from tilegym_rs_backend.port.translate.emitter import Emitter
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import emits
 
 _ATOMIC_SCOPE = {"NONE": "Device", "BLOCK": "TileBlock", "DEVICE": "Device", "SYS": "System"}
 

@@ -10,8 +10,8 @@ from tilegym_rs_backend.port.translate.element_types import is_float
 from tilegym_rs_backend.port.translate.emit_constants import scalar_literal
 from tilegym_rs_backend.port.translate.emit_constants import tile_constant
 from tilegym_rs_backend.port.translate.emitter import Emitter
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import emits
 
 
 @emits("TileArange", python="arange", rust="iota")
@@ -44,7 +44,7 @@ def broadcast(emitter: Emitter, operation: Any) -> None:
 
 def constant_source(emitter: Emitter, variable: Any) -> Any:
     """The constant that a variable is a reshaped or broadcast form of, None if it is none."""
-    found = emitter.definitions.get(variable.name)
+    found: Any = emitter.definitions.get(variable.name)
     while type(found).__name__ in ("TileReshape", "TileBroadcast"):
         found = emitter.definitions.get(found.x.name)
     return found if type(found).__name__ == "TypedConst" else None

@@ -11,8 +11,8 @@ from tilegym_rs_backend.port.translate.element_types import bits
 from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
-from tilegym_rs_backend.port.translate.emitter import emits
 from tilegym_rs_backend.port.translate.refuse import refused
+from tilegym_rs_backend.port.translate.registry import emits
 
 _PADDING = {
     "UNDETERMINED": "None",
@@ -39,7 +39,8 @@ def tensor_view(emitter: Emitter, operation: Any) -> None:
     stem = f"{base.removesuffix('_ptr')}_view"
     extents = [_static(emitter, v) for v in operation.shape]
     strides = [_static(emitter, v) for v in operation.strides]
-    shown, counted = [], []
+    shown: list[int | None] = []
+    counted: list[str] = []
     for shape, stride, stride_variable in zip(extents, strides, operation.strides, strict=True):
         single = shape == 1
         # cuTile Python's own rule: along an axis of one element the stride addresses nothing, but a unit one would
@@ -57,13 +58,30 @@ def tensor_view(emitter: Emitter, operation: Any) -> None:
     if any(emitter.type_of(v, Form.SCALAR) != "i32" for v in (*operation.shape, *operation.strides)):
         raise refused(operation, "a tensor with 64-bit extents or strides has no view in cutile-rs", "array")
     name = emitter.names.fresh(stem)
-    shape = f"{{ [{', '.join('-1' if d is None else str(d) for d in extents)}] }}"
-    steps = f"{{ [{', '.join('-1' if d is None else str(d) for d in shown)}] }}"
-    sizes = emitter.temporary(f"{name}_n", f"Shape<{shape}>", f"Shape::<{shape}> {{ dims: &[{', '.join(counts)}] }}")
-    paces = emitter.temporary(f"{name}_s", f"Array<{steps}>", f"Array::<{steps}> {{ dims: &[{', '.join(counted)}] }}")
-    text = f"unsafe {{ make_tensor_view({base}, {sizes}, {paces}, {ROOT_TOKEN}) }}"
+    made = view_of(emitter, name, element, base, (extents, counts), (shown, counted))
+    emitter.alias(variable, f"&{made}", Form.TENSOR)
+
+
+def view_of(
+    emitter: Emitter,
+    name: str,
+    element: str,
+    base: str,
+    extents: tuple[Sequence[int | None], Sequence[str]],
+    strides: tuple[Sequence[int | None], Sequence[str]],
+) -> str:
+    """Bind a tensor view; extents and strides are (static ones by axis, the dynamic ones in order)."""
+    shape, steps = (
+        f"{{ [{', '.join('-1' if known is None else str(known) for known in static)}] }}"
+        for static, _ in (extents, strides)
+    )
+    sizes = f"Shape::<{shape}> {{ dims: &[{', '.join(extents[1])}] }}"
+    paces = f"Array::<{steps}> {{ dims: &[{', '.join(strides[1])}] }}"
+    size = emitter.temporary(f"{name}_n", f"Shape<{shape}>", sizes)
+    pace = emitter.temporary(f"{name}_s", f"Array<{steps}>", paces)
+    text = f"unsafe {{ make_tensor_view({base}, {size}, {pace}, {ROOT_TOKEN}) }}"
     emitter.code.let(name, f"Tensor<{element}, {shape}>", text, pure=True)
-    emitter.alias(variable, f"&{name}", Form.TENSOR)
+    return name
 
 
 def bits_of(emitter: Emitter, tensor: Any) -> int:
@@ -74,7 +92,7 @@ def bits_of(emitter: Emitter, tensor: Any) -> int:
 
 def _static(emitter: Emitter, variable: Any) -> int | None:
     """An extent or stride that the front end puts into the view's type: a known positive number."""
-    found = emitter.definitions.get(variable.name)
+    found: Any = emitter.definitions.get(variable.name)
     if type(found).__name__ != "TypedConst" or not isinstance(found.value, int) or found.value <= 0:
         return None
     return int(found.value)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What all emitters share: values and their Rust forms, types, bindings, and the dispatch by operation.
+"""What all emitters share: values and their Rust forms, types, bindings.
 
-An emitter is a function of ``(Emitter, operation)`` that adds statements, registered with ``@emits``; the modules
-``emit_*`` hold one family each. A value has a form: the front end knows 0-d tiles only, the DSL has Rust scalars too,
+A value has a form: the front end knows 0-d tiles only, the DSL has Rust scalars too,
 and which of both an operation takes decides the text but not the Tile IR, so values are converted where they are used.
 """
 
@@ -49,32 +48,6 @@ class NeedsConcreteType(Exception):
     """The text needs an element type that it would rather leave generic; the translation starts over without."""
 
 
-Handler = Callable[["Emitter", Any], None]
-
-
-@dataclass(frozen=True)
-class Emits:
-    """A registered emitter: the IR operation it takes, Python's spelling and the Rust form, for the documentation."""
-
-    operation: str
-    python: str
-    rust: str
-    handler: Handler
-
-
-EMITTERS: dict[str, Emits] = {}
-
-
-def emits(operation: str, *, python: str, rust: str) -> Callable[[Handler], Handler]:
-    """Register the emitter of an operation class of the front end's IR."""
-
-    def register(handler: Handler) -> Handler:
-        EMITTERS[operation] = Emits(operation, python, rust, handler)
-        return handler
-
-    return register
-
-
 class Emitter:
     """One kernel on its way to Rust.
 
@@ -113,7 +86,7 @@ class Emitter:
         self.tensor_part: Callable[[Any], str | None] = _no_part
         self.whole_tensor: Callable[[Any], str | None] = _no_part
         self.outliner: Callable[[Emitter, Any], bool] | None = None
-        self._python_names = python_names
+        self._python_names: dict[str, str] | None = python_names
         self._as_tile: list[dict[str, str]] = [{}]
         self.definitions: dict[str, Any] = {}
         self.uses: dict[str, int] = {}
@@ -202,9 +175,11 @@ class Emitter:
         for scope in self._as_tile:
             if variable.name in scope:
                 return scope[variable.name]
-        stem = value.text if value.text.isidentifier() else "c"
-        name = self.names.fresh(f"{stem}_t")
-        self.code.let(name, self.type_of(variable), f"scalar_to_tile({value.text})", pure=True)
+        # A literal through scalar_to_tile keeps its value as a bound, and comparing two such tiles fails.
+        literal = value.text[0].isdigit()
+        name = self.names.fresh(f"{value.text}_t" if value.text.isidentifier() else "c")
+        text = f"constant({value.text}, shape![])" if literal else f"scalar_to_tile({value.text})"
+        self.code.let(name, self.type_of(variable), text, pure=True)
         self._as_tile[-1][variable.name] = name
         return name
 
@@ -223,26 +198,30 @@ class Emitter:
 
     @contextlib.contextmanager
     def function(self, names: Names) -> Iterator[Code]:
-        """Write another function meanwhile: fresh code, names and conversions; values are put back afterwards."""
+        """Write another function meanwhile: fresh code, names and conversions; values are put back afterwards.
+
+        Python's names stay out of it, so that what was written alike becomes one function.
+        """
         saved = (self.code, self.names, self._as_tile, dict(self.values))
+        python_names, self._python_names = self._python_names, None
         self.code, self.names, self._as_tile = Code(), names, [{}]
         try:
             yield self.code
         finally:
             self.code, self.names, self._as_tile, self.values = saved
+            self._python_names = python_names
 
     # Bindings
 
     def name_of(self, variable: Any, default: str = "t") -> str:
         """A fresh identifier for a variable: its Python name if it has one."""
-        original = variable.get_original_name()
+        if self._python_names is None:
+            return self.names.fresh(default)
         wanted = self._python_names.get(variable.name) or self._python_names.get(variable.name.split(".")[0])
-        wanted = wanted or original
+        wanted = wanted or variable.get_original_name()
         return self.names.fresh(default if not wanted or wanted.startswith("$") else wanted)
 
-    def let(
-        self, variable: Any, text: str, form: Form = Form.TILE, *, default: str = "t", unsafe: bool = False
-    ) -> str:
+    def let(self, variable: Any, text: str, form: Form = Form.TILE, *, default: str = "t", unsafe: bool = False) -> str:
         """Bind the result of a pure operation."""
         name = self.name_of(variable, default)
         self.code.let(name, self.type_of(variable, form), f"unsafe {{ {text} }}" if unsafe else text, pure=True)
@@ -287,12 +266,3 @@ def _no_part(_: Any) -> None:
 
 
 _NO_PLACE = frozenset({"TypedConst", "MakeToken", "JoinTokens", "Continue", "Break", "EndBranch", "Return"})
-def dispatch(emitter: Emitter, operation: Any) -> None:
-    """Emit one operation by its registered emitter, unless the outliner takes it."""
-    if emitter.outliner is not None and emitter.outliner(emitter, operation):
-        return
-    found = EMITTERS.get(type(operation).__name__)
-    emitter.enter(operation)
-    if found is None:
-        raise refused(operation, "no Rust form of this operation is known")
-    found.handler(emitter, operation)

@@ -7,6 +7,8 @@ computed by the launcher. A floating-point constant is passed as its bits: const
 
 from __future__ import annotations
 
+import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,16 +52,14 @@ class Generics:
     def _add(self, expression: Expression, encoding: str, value: int) -> str:
         key = (str(expression), encoding)
         if key not in self._found:
-            stem = expression.identifier()
+            stem = expression.identifier().upper()
             if encoding != "i32":
-                stem = f"{stem}_{encoding.upper()}_BITS" if encoding != "f32" else f"{stem}_BITS"
-            if not (expression.is_name and encoding == "i32"):
-                stem = stem.upper()
-            if stem[0].isdigit():
-                stem = f"N{stem}"
-            taken = {generic.name for generic in self._found.values()} | set(self._constants)
+                stem = f"{stem}_BITS" if encoding == "f32" else f"{stem}_{encoding.upper()}_BITS"
+            # A Rust constant is upper case and ASCII, and `E` is the type generic.
+            stem = re.sub(r"[^0-9A-Z_]", "_", stem)
+            stem = f"N_{stem}" if stem == "E" or stem[0].isdigit() else stem
             name, number = stem, 2
-            while name in taken and not (expression.is_name and encoding == "i32"):
+            while name in self.names:
                 name, number = f"{stem}_{number}", number + 1
             self._found[key] = Generic(name, str(expression), encoding, value)
         return self._found[key].name
@@ -73,7 +73,7 @@ class Generics:
         """In declaration order."""
         return tuple(self._found.values())
 
-    def baked(self, expressions_in_text: bool = True) -> tuple[str, ...]:
+    def baked(self) -> tuple[str, ...]:
         """The kernel's constants that no generic depends on: their values are part of the text."""
         used = " ".join(generic.expression for generic in self._found.values())
         words = set("".join(c if c.isalnum() or c == "_" else " " for c in used).split())
@@ -93,10 +93,7 @@ def float_bits(value: float, encoding: str) -> int:
 
 def _bf16_bits(value: float) -> int:
     """Round to nearest even on the f32 bits; NaN keeps a quiet bit."""
-    [word] = struct.unpack("<I", struct.pack("<f", value))
-    if value != value:
-        half = (word >> 16) | 0x40
-    else:
-        half = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
-    half &= 0xFFFF
+    word = int(struct.unpack("<I", struct.pack("<f", value))[0])
+    rounded = (word + 0x7FFF + ((word >> 16) & 1)) >> 16
+    half = ((word >> 16) | 0x40 if math.isnan(value) else rounded) & 0xFFFF
     return half - 0x10000 if half & 0x8000 else half

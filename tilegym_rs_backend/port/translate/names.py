@@ -42,7 +42,7 @@ RESERVED = frozenset(f"{_KEYWORDS} {_DSL} {_EXPORT}".split())
 
 def identifier(text: str, default: str = "t") -> str:
     """An identifier close to ``text``: lower case where Python's name looks like a Rust constant."""
-    name = re.sub(r"\W", "_", text).strip("_") or default
+    name = re.sub(r"[^0-9A-Za-z_]", "_", text).strip("_") or default
     if name[0].isdigit():
         name = f"{default}{name}"
     return name.lower() if name.upper() == name else name

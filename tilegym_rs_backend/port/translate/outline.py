@@ -16,9 +16,10 @@ from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
-from tilegym_rs_backend.port.translate.emitter import dispatch
 from tilegym_rs_backend.port.translate.names import Names
+from tilegym_rs_backend.port.translate.registry import dispatch
 from tilegym_rs_backend.port.translate.statements import render
+from tilegym_rs_backend.port.translate.statements import tail
 from tilegym_rs_backend.port.translate.statements import tidy
 from tilegym_rs_backend.port.translate.statements import words
 
@@ -113,6 +114,7 @@ class Outliner:
             if with_token:
                 result, returned = f"({result}, {emitter.token(token)})", f"({returned}, Token)"
             statements = [s for s in tidy(code.statements, result) if not s.comment]
+            statements, result = tail(statements, result)
         body = _numbered(render(statements, 2) + f"        {result}\n")
         signature = f"({', '.join([*parameters, f'{ROOT_TOKEN}: Token'])}) -> {returned}"
         name = self._name(emitter, "gather" if is_load else "scatter", signature, body)

@@ -14,13 +14,15 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from dataclasses import replace
 from typing import Any
 
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
 from tilegym_rs_backend.port.translate.emitter import Value
-from tilegym_rs_backend.port.translate.refuse import Refused
+from tilegym_rs_backend.port.translate.origins import Origins
 from tilegym_rs_backend.port.translate.typed_ir import KernelParameter
+from tilegym_rs_backend.tensors import MAX_RANK
 
 _ASSUMPTIONS = ("AssumeDivBy", "AssumeBounded")
 
@@ -37,6 +39,8 @@ class Parameter:
             ``"list"`` (a device tensor of i64 words) and ``"length"``.
         argument: index into the launch's arguments.
         axis: of an extent or stride.
+        folded: an extent or stride that the tensor's descriptor brings. Above the rank of a descriptor, where cuTile
+            Python assumes nothing of extents and strides either, they are scalars of their own.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Parameter:
     kind: str
     argument: int
     axis: int = 0
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def _through_assumptions(made: Parameters, body: Any) -> None:
 
 def _fits_reference(parameter: KernelParameter) -> bool:
     constraint = parameter.constraint
-    if constraint.ndim == 0 or str(constraint.index_dtype) != "int32":
+    if not 0 < constraint.ndim <= MAX_RANK or str(constraint.index_dtype) != "int32":
         return False
     if any(extent is not None for extent in constraint.shape_constant):
         return False
@@ -189,15 +194,14 @@ def _declare(made: Parameters, emitter: Emitter, parameter: KernelParameter, fla
         pointer = emitter.temporary(f"{name}_ptr", "PointerTile<*mut i64, { [] }>", f"pointer_to_tile({name})")
         emitter.alias(base, pointer)
         return
-    if not _is_array(constraint):
-        raise Refused("parameter", f"{name} is a {kind.removesuffix('Constraint').lower()}, which has no Rust form")
     made._rust[parameter.name] = name
     element, rank = emitter.element(constraint.dtype), constraint.ndim
     if not flat:
         unknown = ", ".join("-1" for _ in range(rank))
         made.declared.append(Parameter(name, f"&Tensor<{element}, {{ [{unknown}] }}>", "tensor", position))
         return
-    if rank:
+    folded = 0 < rank <= MAX_RANK
+    if folded:
         made.flattened[name] = rank
     made.declared.append(Parameter(name, f"*mut {element}", "pointer", position))
     pointer, *rest = parameter.variables
@@ -205,7 +209,7 @@ def _declare(made: Parameters, emitter: Emitter, parameter: KernelParameter, fla
         part, axis = ("extent", index) if index < rank else ("stride", index - rank)
         short = f"{name}_{part[0] if part == 'stride' else 'n'}{axis}"
         emitter.names.take(short)
-        made.declared.append(Parameter(short, emitter.type_of(variable, Form.SCALAR), part, position, axis))
+        made.declared.append(Parameter(short, emitter.type_of(variable, Form.SCALAR), part, position, axis, folded))
         emitter.alias(variable, short, Form.SCALAR)
     address = emitter.temporary(f"{name}_ptr", f"PointerTile<*mut {element}, {{ [] }}>", f"pointer_to_tile({name})")
     emitter.alias(pointer, address)
@@ -262,59 +266,21 @@ def _require_divisibility(made: Parameters, emitter: Emitter) -> None:
 
     The tensors whose parts the value was computed from must then be as divisible as this launch's.
     """
-    sources: dict[str, set[str]] = {}
+    origins = Origins(emitter, made._roles)
     for operation in emitter.body.traverse():
-        if type(operation).__name__ == "AssumeDivBy" and operation.x.name not in made._roles:
-            for tensor in _origins(made, emitter, operation.x.name, sources):
-                name, constraint = made._rust[tensor], made._tensors[tensor].constraint
-                old = made.holds[name]
-                made.holds[name] = Holds(
-                    old.extents,
-                    old.strides,
-                    constraint.base_addr_divisible_by == 16,
-                    _divisible(constraint.shape_divisible_by, constraint.shape_constant),
-                    _divisible(constraint.stride_divisible_by, constraint.stride_constant),
-                )
+        if type(operation).__name__ != "AssumeDivBy" or operation.x.name in made._roles:
+            continue
+        for tensor in origins.of(operation.x.name):
+            name, constraint = made._rust[tensor], made._tensors[tensor].constraint
+            made.holds[name] = replace(
+                made.holds[name],
+                pointer_16=constraint.base_addr_divisible_by == 16,
+                extents_16=_divisible(constraint.shape_divisible_by, constraint.shape_constant),
+                strides_16=_divisible(constraint.stride_divisible_by, constraint.stride_constant),
+            )
 
 
 def _divisible(divisors: Sequence[int], known: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(
         axis for axis, (by, value) in enumerate(zip(divisors, known, strict=True)) if by and by > 1 and value is None
     )
-
-
-def _origins(made: Parameters, emitter: Emitter, start: str, seen: dict[str, set[str]]) -> set[str]:
-    """The tensors whose parts a value was computed from; loop-carried values are followed through their loop."""
-    found: set[str] = set()
-    stack, visited = [start], set()
-    while stack:
-        name = stack.pop()
-        if name in visited:
-            continue
-        visited.add(name)
-        if name in made._roles:
-            found.add(made._roles[name].tensor)
-            continue
-        operation = emitter.definitions.get(name)
-        if operation is None:
-            # A loop's variable: everything that enters or continues the loop.
-            stack.extend(_carried(emitter, name, seen))
-            continue
-        stack.extend(v.name for v in operation.all_inputs())
-        for block in operation.nested_blocks:
-            for inner in block.traverse():
-                stack.extend(v.name for v in inner.all_inputs())
-    return found
-
-
-def _carried(emitter: Emitter, name: str, seen: dict[str, set[str]]) -> set[str]:
-    if not seen:
-        for operation in emitter.body.traverse():
-            if type(operation).__name__ == "Loop":
-                inputs = {v.name for v in operation.all_inputs()}
-                for inner in operation.body.traverse():
-                    if type(inner).__name__ in ("Continue", "Break"):
-                        inputs |= {v.name for v in inner.all_inputs()}
-                for parameter in operation.body.params:
-                    seen.setdefault(parameter.name, set()).update(inputs)
-    return seen.get(name, set())

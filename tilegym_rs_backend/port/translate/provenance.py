@@ -131,7 +131,11 @@ class DerivedInt(int):
         return DerivedInt, (int(self), self.expression)
 
     def __neg__(self) -> DerivedInt:
-        return DerivedInt(-int(self), Expression("neg", (self.expression,)))
+        inner = self.expression
+        # -(-a // b) is how the front end rounds a quotient up.
+        if inner.op == "//" and inner.operands[0].op == "neg":
+            return DerivedInt(-int(self), Expression("cdiv", (inner.operands[0].operands[0], inner.operands[1])))
+        return DerivedInt(-int(self), Expression("neg", (inner,)))
 
 
 class DerivedFloat(float):

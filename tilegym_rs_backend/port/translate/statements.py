@@ -101,7 +101,7 @@ def tidy(statements: list[Statement], result: str = "") -> list[Statement]:
         statements: a function's body.
         result: the expression that the function returns.
     """
-    return _comments(_tokens(_dead(statements, result), result))
+    return _comments(_tokens(_chains(_dead(statements, result), result), result))
 
 
 def _uses(statements: list[Statement], result: str) -> Counter[str]:
@@ -125,6 +125,40 @@ def _dead(statements: list[Statement], result: str) -> list[Statement]:
                 statements = statements[:index] + statements[index + 1 :]
                 changed = True
     return statements
+
+
+_RESHAPE = re.compile(r"(\w[\w.]*)\.reshape\(shape!\[[^\]]*\]\)")
+
+
+def _chains(statements: list[Statement], result: str) -> list[Statement]:
+    """Write a reshape that one broadcast of the same block uses as part of it.
+
+    Across blocks it would move the operation, which changes the machine code; an address tile cannot be chained.
+    """
+    uses = _uses(statements, result)
+    kept = list(statements)
+    for index in range(len(kept) - 1, -1, -1):
+        first = kept[index]
+        source = _RESHAPE.fullmatch(first.text) if first.pure and not first.type.startswith("PointerTile") else None
+        if source is None or uses[first.name] != 1:
+            continue
+        for later in range(index + 1, len(kept)):
+            second = kept[later]
+            if second.depth < first.depth or second.text.startswith(f"{source[1]} = "):
+                break
+            if first.name in words(second.text):
+                if second.depth == first.depth and second.text.startswith(f"{first.name}.broadcast("):
+                    kept[later] = replace(second, text=second.text.replace(first.name, first.text, 1))
+                    del kept[index]
+                break
+    return kept
+
+
+def tail(statements: list[Statement], result: str) -> tuple[list[Statement], str]:
+    """A function's body and last expression: the last binding, if it is what the function returns."""
+    if statements and statements[-1].name == result and not statements[-1].mutable:
+        return statements[:-1], statements[-1].text
+    return statements, result
 
 
 def _tokens(statements: list[Statement], result: str) -> list[Statement]:

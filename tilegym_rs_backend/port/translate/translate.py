@@ -11,6 +11,7 @@ from tilegym_rs_backend.port.capture import CapturedLaunch
 from tilegym_rs_backend.port.translate import emit_arithmetic  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_constants  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_kernel  # noqa: F401
+from tilegym_rs_backend.port.translate import emit_lists  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_pointers  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_shapes  # noqa: F401
 from tilegym_rs_backend.port.translate import emit_views  # noqa: F401
@@ -21,6 +22,7 @@ from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import NeedsConcreteType
 from tilegym_rs_backend.port.translate.generics import Generics
+from tilegym_rs_backend.port.translate.names import RESERVED
 from tilegym_rs_backend.port.translate.outline import Outliner
 from tilegym_rs_backend.port.translate.parameters import declare
 from tilegym_rs_backend.port.translate.refuse import Refused
@@ -43,9 +45,9 @@ def translate(launch: CapturedLaunch, name: str | None = None) -> Translation:
         CompileError: cuTile Python's front end refuses the kernel or an argument.
         ToolchainError: cuda-tile is missing or of a version whose internals are not known.
     """
-    kernel = typed_kernel(launch)
     entry = name or _rust_identifier(launch.name)
     try:
+        kernel = typed_kernel(launch)
         half = _half_type(kernel)
         if half is not None:
             try:
@@ -54,9 +56,9 @@ def translate(launch: CapturedLaunch, name: str | None = None) -> Translation:
                 pass
         return _translate(launch, kernel, entry, None)
     except Refused as error:
-        raise Refused(
-            error.construct, error.reason, file=error.file, line=error.line, kernel=launch.name
-        ) from None
+        code = launch.kernel._annotated_function.pyfunc.__code__
+        file, line = (error.file, error.line) if error.file else (code.co_filename, code.co_firstlineno)
+        raise Refused(error.construct, error.reason, file=file, line=line, kernel=launch.name) from error.__cause__
 
 
 def _translate(launch: CapturedLaunch, kernel: TypedKernel, entry: str, generic_type: str | None) -> Translation:
@@ -103,4 +105,6 @@ def _element_name(constraint: Any) -> str | None:
 
 def _rust_identifier(name: str) -> str:
     text = re.sub(r"_+", "_", re.sub(r"\W", "_", name)).strip("_") or "kernel"
-    return f"k{text}" if text[0].isdigit() else text
+    if text[0].isdigit() or text in RESERVED:
+        text = f"kernel_{text}"
+    return text

@@ -48,8 +48,8 @@ class Translation:
 
     @property
     def scalars(self) -> tuple[Parameter, ...]:
-        """Parameters that the C interface takes as scalars, in order; parts of a flattened tensor are none."""
-        return tuple(p for p in self.parameters if p.kind in ("scalar", "length"))
+        """Parameters that the C interface takes as scalars, in order; what a descriptor brings is not among them."""
+        return tuple(p for p in self.parameters if p not in self.descriptors and not p.folded)
 
     @property
     def constants(self) -> tuple[int, ...]:

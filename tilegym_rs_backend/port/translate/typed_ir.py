@@ -23,6 +23,10 @@ from tilegym_rs_backend.port.signature import signature
 from tilegym_rs_backend.port.translate.provenance import is_derived
 from tilegym_rs_backend.port.translate.provenance import named
 from tilegym_rs_backend.port.translate.provenance import with_expression
+from tilegym_rs_backend.port.translate.refuse import Refused
+
+# Tuples and dataclasses of tensors flatten to several variables each.
+_PARAMETERS = frozenset({"ArrayConstraint", "ConstantConstraint", "ListConstraint", "ScalarConstraint"})
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ def typed_kernel(launch: CapturedLaunch) -> TypedKernel:
     """Return the typed IR of a launch's kernel.
 
     Raises:
+        Refused: a parameter of a kind that has no Rust form.
         ToolchainError: cuda-tile is of a version whose internals are not known.
         CompileError: cuTile Python refuses the kernel or an argument.
     """
@@ -65,6 +70,9 @@ def typed_kernel(launch: CapturedLaunch) -> TypedKernel:
 
     wanted = signature(launch)
     for name, constraint in zip(launch.parameters, wanted.parameters, strict=True):
+        if type(constraint).__name__ not in _PARAMETERS:
+            kind = type(constraint).__name__.removesuffix("Constraint").lower()
+            raise Refused("parameter", f"{name} is a {kind}, which has no Rust form")
         if isinstance(constraint, ConstantConstraint):
             # The dataclass is frozen, and its constructor keeps plain numbers only.
             object.__setattr__(constraint, "value", named(name, constraint.value))

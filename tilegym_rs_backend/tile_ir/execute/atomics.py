@@ -99,7 +99,7 @@ def _atomic(op: Op, compiler: Compiler, operands: list[str], change: Callable[..
         token = 0 if token_slot is None else values[token_slot]
         values[token_target] = token | run.store_event()
         if acquires:
-            run.synchronized[frame.blocks] = True
+            run.synchronize(frame.blocks)
         mask = None if mask_slot is None else same_blocks(values[mask_slot], frame.n)
         index, mask, allocation = locate(frame, same_blocks(values[pointers], frame.n), mask, size, site)
         result = np.zeros(index.shape, in_flight)

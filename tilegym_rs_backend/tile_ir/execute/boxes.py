@@ -13,6 +13,7 @@ from tilegym_rs_backend.tile_ir.execute.access import Box
 from tilegym_rs_backend.tile_ir.execute.access import Indexed
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import item_size
+from tilegym_rs_backend.tile_ir.execute.dtypes import natural
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
@@ -23,6 +24,7 @@ from tilegym_rs_backend.tile_ir.types import PartitionViewType
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import StridedViewType
 
+_FARTHEST = 1 << 62
 PADDING = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}
 
 
@@ -91,7 +93,7 @@ class Tiling:
         """
         size = self.size
         axes = list(self.dim_map)
-        columns = [each.astype(np.int64).reshape(-1) * step for each, step in zip(index, self.steps, strict=True)]
+        columns = [_origin(each, step) for each, step in zip(index, self.steps, strict=True)]
         origin = np.stack(np.broadcast_arrays(*columns), axis=1) if columns else np.zeros((1, 0), np.int64)
         extent, strides = view.shape[:, axes], view.strides[:, axes]
         low = np.maximum(origin, 0)
@@ -167,7 +169,7 @@ class Tiling:
         offset: Array = view.pointer.reshape(-1, *(1,) * rank)
         inside: Array = np.ones((1,) * (rank + 1), np.bool_)
         for axis, at in enumerate(index):
-            line = at.astype(np.int64).reshape(len(at), -1)
+            line = np.clip(natural(at), -_FARTHEST, _FARTHEST).reshape(len(at), -1)
             if axis != self.sparse:
                 line = line + np.arange(self.tile[axis])
             line = line.reshape(len(line), *(-1 if each == axis else 1 for each in range(rank)))
@@ -176,6 +178,12 @@ class Tiling:
             inside = inside & (line >= 0) & (line < extent)
             offset = offset + line * stride * size
         return locate(frame, offset, None if inside.all() else inside, size, site)
+
+
+def _origin(index: Array, step: int) -> Array:
+    """Return where along an axis the tile of an index begins; what is too far for a number stays far."""
+    farthest = _FARTHEST // step
+    return np.clip(natural(index), -farthest, farthest).reshape(-1) * step
 
 
 def locate(

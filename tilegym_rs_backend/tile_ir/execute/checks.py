@@ -105,7 +105,7 @@ def _foreign(
     run: Run, allocation: Allocation, foreign: Array, writer: Array, access: Access, site: Site, verb: str
 ) -> None:
     blocks = np.broadcast_to(access.blocks, foreign.shape)
-    foreign = foreign & ~run.synchronized[blocks]
+    foreign = foreign & ~run.synchronized(blocks)
     if not foreign.any():
         return
     other = _first(foreign, writer)

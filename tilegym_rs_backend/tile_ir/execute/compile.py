@@ -7,6 +7,7 @@ import importlib
 import math
 from collections.abc import Iterator
 
+from tilegym_rs_backend.tile_ir.execute.agreement import check
 from tilegym_rs_backend.tile_ir.execute.errors import MALFORMED
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
@@ -95,6 +96,7 @@ class Compiler:
         if mode in _APPROXIMATE:
             self.approximate.add(f"{op.opcode} {mode}")
         try:
+            check(op)
             return builder(op, self)
         except ExecutionError:
             raise

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tilegym_rs_backend.tile_ir.execute.compile import Compiler
     from tilegym_rs_backend.tile_ir.model import Op
 
+# No run gets there: what a count of turns is cut off at.
+_MOST_TURNS = 1 << 62
+
 Part = tuple[Array | None, list[Any]]
 """Blocks (None: all), and the values they bring."""
 
@@ -141,7 +144,8 @@ def _for(op: Op, compiler: Compiler) -> Step:
     init, results = compiler.use_group(op, "init_values"), compiler.results(op)
     body = compiler.region(op.regions[0])
     induction, *carried = body.params
-    count = _trip_counter(flag(op, "unsigned_cmp"))
+    is_unsigned = flag(op, "unsigned_cmp")
+    count = _trip_counter(is_unsigned)
     site = Site.of(op)
 
     def loop(frame: Frame, chosen: Array | None, trips: int) -> Turns:
@@ -149,9 +153,10 @@ def _for(op: Op, compiler: Compiler) -> Step:
         turns = Turns(frame, chosen, body, [values[slot] for slot in init])
         start, by = values[lower], values[stride]
         for i in range(trips):
-            at = start + (by * i).astype(start.dtype)
+            at = (start.astype(np.int64) + by.astype(np.int64) * i).astype(start.dtype)
             params = [(induction, at), *zip(carried, turns.carried, strict=True)]
             before = turns.frame
+            before.run.turned(before, site)
             if not turns.turn(params):
                 return turns
             if turns.frame is not before:  # some left the loop
@@ -161,9 +166,15 @@ def _for(op: Op, compiler: Compiler) -> Step:
 
     def step(frame: Frame) -> Transfer | None:
         values = frame.values
-        if (values[stride] == 0).any():
-            raise site.error("endless", "the loop's step is 0", frame.run.coordinates(int(frame.blocks[0])))
-        trips = count(values[lower], values[upper], values[stride])
+        by = unsigned(values[stride]) if is_unsigned else values[stride]
+        if not (by > 0).all():
+            wrong = int(np.flatnonzero(~(by > 0))[0])
+            raise site.error(
+                "endless",
+                f"the loop's step is {by[wrong]}: it has to be positive",
+                frame.run.coordinates(int(frame.blocks[wrong])),
+            )
+        trips = count(values[lower], values[upper], by)
         if len(trips) == 1 or (trips == trips[0]).all():
             turns = loop(frame, None, int(trips[0]))
             return settle(frame, results, turns.done, turns.escaped)
@@ -185,9 +196,13 @@ def _trip_counter(is_unsigned: bool) -> Callable[[Array, Array, Array], Array]:
         if is_unsigned:
             lower, upper = unsigned(lower), unsigned(upper)
         if len(lower) == len(upper) == len(step) == 1:
-            return np.array([len(range(int(lower[0]), int(upper[0]), int(step[0])))])
-        wide_lower, wide_upper, wide_step = (each.astype(np.int64) for each in (lower, upper, step))
-        return np.asarray(np.maximum(-((wide_lower - wide_upper) // wide_step), 0))
+            distance_of_one = int(upper[0]) - int(lower[0])
+            return np.array([max(0, min(-(-distance_of_one // int(step[0])), _MOST_TURNS))])
+        # The distance may be more than a signed number holds.
+        ahead = upper > lower
+        distance = np.where(ahead, upper.astype(np.uint64) - lower.astype(np.uint64), np.uint64(1))
+        trips = ((distance - np.uint64(1)) // step.astype(np.uint64) + np.uint64(1)) * ahead
+        return np.minimum(trips, np.uint64(_MOST_TURNS)).astype(np.int64)
 
     return count
 
@@ -201,6 +216,7 @@ def _loop(op: Op, compiler: Compiler) -> Step:
     def step(frame: Frame) -> Transfer | None:
         turns = Turns(frame, None, body, [frame.values[slot] for slot in init])
         for _ in range(frame.run.options.iterations):
+            frame.run.turned(turns.frame, site)
             if not turns.turn(zip(body.params, turns.carried, strict=True)):
                 return settle(frame, results, turns.done, turns.escaped)
         raise site.error(

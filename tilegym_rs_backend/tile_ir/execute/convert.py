@@ -24,6 +24,8 @@ from tilegym_rs_backend.tile_ir.execute.registry import builds
 from tilegym_rs_backend.tile_ir.execute.registry import text
 from tilegym_rs_backend.tile_ir.execute.registry import unary
 from tilegym_rs_backend.tile_ir.execute.rounding import rounder
+from tilegym_rs_backend.tile_ir.execute.rounding import to_odd
+from tilegym_rs_backend.tile_ir.execute.rounding import two_sum
 from tilegym_rs_backend.tile_ir.types import PointerType
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import Type
@@ -104,6 +106,9 @@ def _itof(op: Op, compiler: Compiler) -> Step:
             values = _zero_extended(values, source)
         if direct:
             return values.astype(np.float32)
+        if source.bits == 64 and rounding is not None:  # float64 has fewer bits: what it drops must not be lost
+            high, low = values >> values.dtype.type(32), values & values.dtype.type(0xFFFFFFFF)
+            return rounding(to_odd(*two_sum(high.astype(np.float64) * 2.0**32, low.astype(np.float64))))
         wide = values.astype(np.float64)
         return wide if rounding is None else rounding(wide)
 

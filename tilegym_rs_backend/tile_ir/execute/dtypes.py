@@ -8,6 +8,7 @@ holds the type's own bits; `decode` and `encode` go between the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,13 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilegym_rs_backend.tile_ir.constants import plain
 from tilegym_rs_backend.tile_ir.execute.by_torch import from_half
 from tilegym_rs_backend.tile_ir.execute.by_torch import to_half
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
+from tilegym_rs_backend.tile_ir.execute.nan_bits import MANTISSA
+from tilegym_rs_backend.tile_ir.execute.nan_bits import decoding
+from tilegym_rs_backend.tile_ir.execute.nan_bits import encoding
 from tilegym_rs_backend.tile_ir.types import PointerType
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import TileType
@@ -25,6 +30,8 @@ from tilegym_rs_backend.tile_ir.types import Type
 
 Array = npt.NDArray[Any]
 
+LARGE = 1 << 18
+"""Elements from which on a constant tile is not spread out."""
 _INTEGERS = {"i1": np.bool_, "i4": np.int8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 _SMALL_FLOATS: dict[str, Any] = {
     "f8E4M3FN": ml_dtypes.float8_e4m3fn,
@@ -102,6 +109,11 @@ def signed(values: Array) -> Array:
     return values if values.dtype == np.bool_ else values.view(_SIGNED[values.dtype.itemsize])
 
 
+def natural(values: Array) -> Array:
+    """Return integers as the unsigned numbers that indices and extents are, int64; 64 bits of them as they are."""
+    return unsigned(values).astype(np.int64)
+
+
 def _table_e5m3() -> Array:
     bits = np.arange(256)
     exponent, mantissa = bits >> 3, bits & 7
@@ -122,8 +134,9 @@ def decoder(element: ScalarType | PointerType) -> Callable[[Array], Array]:
         return lambda raw: _E5M3[raw]
     if isinstance(element, ScalarType) and element.name == "i1":
         return lambda raw: raw.view(np.uint8) != 0
-    if isinstance(element, ScalarType) and element.name == "f16":
-        return from_half
+    if isinstance(element, ScalarType) and element.name in MANTISSA:
+        widen = from_half if element.name == "f16" else (lambda raw: raw.astype(target))
+        return decoding(widen, MANTISSA[element.name])
     return lambda raw: raw.astype(target)
 
 
@@ -131,9 +144,10 @@ def encoder(element: ScalarType | PointerType) -> Callable[[Array], Array]:
     """Return the function from carrier to memory; the values are already rounded to `element`."""
     if isinstance(element, ScalarType) and element.name == "f8E5M3FNU":
         return _encode_e5m3
-    if isinstance(element, ScalarType) and element.name == "f16":
-        return to_half
     target = memory_dtype(element)
+    if isinstance(element, ScalarType) and element.name in MANTISSA:
+        narrow = to_half if element.name == "f16" else (lambda values: values.astype(target))
+        return encoding(narrow, MANTISSA[element.name])
     return lambda values: values.astype(target, copy=False)
 
 
@@ -176,10 +190,14 @@ def wrap_i4(values: Array) -> Array:
 def constant(data: bytes, type: Type) -> Array:
     """Return a constant tile from its bytes (one element fills it), with a leading block axis of 1."""
     element, shape = element_of(type), shape_of(type)
+    data = plain(data, type)
     if isinstance(element, ScalarType) and element.bits == 4:
         values = from_bits(element, np.frombuffer(data, np.int8))
     else:
         values = decoder(element)(np.frombuffer(data, memory_dtype(element)))
     if values.size == 1:
+        # A full array is faster to use; a very large one would be memory that a few bytes of a file ask for.
+        if math.prod(shape) > LARGE:
+            return np.broadcast_to(values, (1, *shape))
         return np.full((1, *shape), values[0], values.dtype)
     return values.reshape((1, *shape))

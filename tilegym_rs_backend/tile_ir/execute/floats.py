@@ -12,6 +12,7 @@ import numpy as np
 from tilegym_rs_backend.tile_ir.execute.by_torch import by_torch
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import scalar_of
+from tilegym_rs_backend.tile_ir.execute.exact import corrected
 from tilegym_rs_backend.tile_ir.execute.frame import Step
 from tilegym_rs_backend.tile_ir.execute.registry import binary
 from tilegym_rs_backend.tile_ir.execute.registry import builds
@@ -28,6 +29,7 @@ from tilegym_rs_backend.tile_ir.execute.rounding import to_odd
 from tilegym_rs_backend.tile_ir.execute.rounding import twice_rounded
 from tilegym_rs_backend.tile_ir.execute.rounding import two_product
 from tilegym_rs_backend.tile_ir.execute.rounding import two_sum
+from tilegym_rs_backend.tile_ir.execute.rounding import zero_sum
 from tilegym_rs_backend.tile_ir.types import ScalarType
 
 if TYPE_CHECKING:
@@ -79,9 +81,13 @@ def _directed(opcode: str, element: ScalarType, mode: str) -> Function:
     exact = _EXACT[opcode]
 
     def function(*args: Array) -> Array:
-        value, error = exact(*(arg.astype(np.float64) for arg in args))
+        wide = tuple(arg.astype(np.float64) for arg in args)
+        value, error = exact(*wide)
+        if mode == "negative_inf" and opcode in ("addf", "subf"):
+            value = zero_sum(value, wide[0], wide[1] if opcode == "addf" else -wide[1])
         if element.name == "f64":
-            return directed_f64(value, error, mode)
+            value = directed_f64(value, error, mode)
+            return value if opcode == "sqrt" else corrected(value, opcode, mode, wide)
         return round_to(to_odd(value, error), FORMATS[element.name], mode)
 
     return function
@@ -95,10 +101,13 @@ def _exact_quotient(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _exact_root(a: Array) -> tuple[Array, Array]:
+    # Far from 1 the product of two roots is not exact; a power of four changes nothing else.
+    scale = np.where(a > 2.0**500, 2.0**-200, np.where(a < 2.0**-500, 2.0**400, 1.0))
+    a = a * scale
     root = np.sqrt(a)
     product, error = two_product(root, root)
     rest = (a - product) - error
-    return root, np.where(np.isfinite(rest), rest, 0.0)
+    return root / np.sqrt(scale), np.where(np.isfinite(rest), rest, 0.0)
 
 
 _EXACT: dict[str, Callable[..., tuple[Array, Array]]] = {
@@ -149,6 +158,8 @@ def fused(element: ScalarType, mode: str) -> Function:
             if not twice_rounded(total).any():
                 return np.asarray(total.astype(np.float32))
         total, error = two_sum(product, addend)
+        if mode == "negative_inf":
+            total = zero_sum(total, product, addend)
         total = to_odd(total, error)
         if element.name == "f32" and mode in NEAREST:
             return np.asarray(total.astype(np.float32))
@@ -160,7 +171,9 @@ def fused(element: ScalarType, mode: str) -> Function:
         total, error = two_sum(product, c)
         error = error + low
         value, error = two_sum(total, np.where(np.isfinite(error), error, 0.0))
-        return value if mode in NEAREST else directed_f64(value, error, mode)
+        if mode not in NEAREST:
+            value = directed_f64(zero_sum(value, product, c) if mode == "negative_inf" else value, error, mode)
+        return corrected(value, "fma", mode, (a, b, c))
 
     return wide if form is None else narrow
 
@@ -208,10 +221,21 @@ def _exact(op: Op, compiler: Compiler) -> Step:
 
 
 def extremum(opcode: str, propagate_nan: bool) -> Function:
-    """Return maxf or minf: of a number and a NaN the number, or NaN with `propagate_nan`."""
+    """Return maxf or minf: of a number and a NaN the number, or NaN with `propagate_nan`; +0 is greater than -0."""
+    sign = 1.0 if opcode == "maxf" else -1.0
     if opcode == "maxf":
-        return np.maximum if propagate_nan else np.fmax
-    return np.minimum if propagate_nan else np.fmin
+        plain = np.maximum if propagate_nan else np.fmax
+    else:
+        plain = np.minimum if propagate_nan else np.fmin
+
+    def function(a: Array, b: Array) -> Array:
+        result = plain(a, b)
+        if (result == 0).any():  # +0 is greater than -0, which numpy takes for equal
+            zeros = (a == 0) & (b == 0)
+            result = np.where(zeros, (a * sign + b * sign) * sign, result)
+        return np.asarray(result)
+
+    return function
 
 
 @builds("maxf", "minf")

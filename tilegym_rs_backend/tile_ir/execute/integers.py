@@ -53,15 +53,17 @@ def _plain(op: Op, compiler: Compiler) -> Step:
     return binary(op, compiler, plain(op.opcode, scalar_of(op.result.type)))
 
 
-def extremum(opcode: str, signedness: str) -> Function:
+def extremum(opcode: str, signedness: str, element: ScalarType) -> Function:
     """Return maxi or mini."""
     function: Function = np.maximum if opcode == "maxi" else np.minimum
+    if element.name == "i1" and signedness == "signed":  # true is -1
+        return np.bitwise_and if opcode == "maxi" else np.bitwise_or
     return function if signedness == "signed" else _as_unsigned(function)
 
 
 @builds("maxi", "mini")
 def _extremum(op: Op, compiler: Compiler) -> Step:
-    return binary(op, compiler, extremum(op.opcode, text(op, "signedness")))
+    return binary(op, compiler, extremum(op.opcode, text(op, "signedness"), scalar_of(op.result.type)))
 
 
 @builds("absi")
@@ -77,12 +79,17 @@ def _negi(op: Op, compiler: Compiler) -> Step:
 
 @builds("shli")
 def _shli(op: Op, compiler: Compiler) -> Step:
-    return binary(op, compiler, wrapped(np.left_shift, scalar_of(op.result.type)))
+    element = scalar_of(op.result.type)
+    if element.name == "i1":  # by 1, the width, nothing is left
+        return binary(op, compiler, lambda a, b: a & ~b)
+    return binary(op, compiler, wrapped(np.left_shift, element))
 
 
 @builds("shri")
 def _shri(op: Op, compiler: Compiler) -> Step:
     element = scalar_of(op.result.type)
+    if element.name == "i1":  # the only bit is the sign, with which it is filled
+        return binary(op, compiler, (lambda a, b: a) if text(op, "signedness") == "signed" else (lambda a, b: a & ~b))
     if text(op, "signedness") == "signed":
         return binary(op, compiler, np.right_shift)
     if element.name == "i4":  # the carrier's upper half repeats the sign
@@ -92,8 +99,10 @@ def _shri(op: Op, compiler: Compiler) -> Step:
 
 @builds("mulhii")
 def _mulhii(op: Op, compiler: Compiler) -> Step:
-    width = scalar_of(op.result.type).bits
-    return binary(op, compiler, _high_64 if width == 64 else lambda a, b: _high(a, b, width), "x", "y")
+    element = scalar_of(op.result.type)
+    width = element.bits
+    function = _high_64 if width == 64 else lambda a, b: _high(a, b, width)
+    return binary(op, compiler, wrapped(function, element), "x", "y")
 
 
 def _high(a: Array, b: Array, width: int) -> Array:
@@ -114,6 +123,8 @@ def _high_64(a: Array, b: Array) -> Array:
 @builds("divi")
 def _divi(op: Op, compiler: Compiler) -> Step:
     element = scalar_of(op.result.type)
+    if element.name == "i1":  # by the only divisor there is
+        return binary(op, compiler, np.bitwise_and)
     function = quotient(text(op, "rounding"))
     if text(op, "signedness") == "unsigned":
         function = _unsigned_of(function, element)
@@ -140,6 +151,8 @@ def quotient(rounding: str) -> Function:
 @builds("remi")
 def _remi(op: Op, compiler: Compiler) -> Step:
     element = scalar_of(op.result.type)
+    if element.name == "i1":
+        return binary(op, compiler, lambda a, b: a & ~b)
     if text(op, "signedness") == "unsigned":
         return binary(op, compiler, wrapped(_unsigned_of(np.fmod, element), element))
     return binary(op, compiler, np.fmod)  # the sign is the dividend's

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Union
 
+from tilegym_rs_backend import fresh
 from tilegym_rs_backend.tile_ir.execute.compile import compile_function
+from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.memory import Memory
 from tilegym_rs_backend.tile_ir.execute.program import Options
 from tilegym_rs_backend.tile_ir.execute.program import Program
@@ -24,7 +26,11 @@ Argument = Union["torch.Tensor", "Table", int, float, bool]
 @functools.lru_cache(maxsize=256)
 def program_of(bytecode: bytes, entry: str | None = None) -> Program:
     """Return the compiled entry of a bytecode file; the last 256 are kept."""
-    return compile_function(read_module(bytecode), entry)
+    module = read_module(bytecode)
+    try:
+        return compile_function(module, entry)
+    except KeyError as error:
+        raise ExecutionError("arguments", str(error.args[0])) from None
 
 
 def flatten(arguments: Sequence[Argument]) -> list[int | float | bool]:
@@ -38,6 +44,27 @@ def flatten(arguments: Sequence[Argument]) -> list[int | float | bool]:
         else:
             flat += [each.data_ptr(), *each.shape, *each.stride()]
     return flat
+
+
+def check_tensor(tensor: object, position: int) -> None:
+    """Refuse what has no elements in this process's memory, one after the other.
+
+    Raises:
+        ExecutionError: kind ``"arguments"``.
+    """
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise ExecutionError("arguments", f"argument {position} is a {type(tensor).__name__}, no tensor and no number")
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        what = f"a {tensor.layout} tensor on {tensor.device}".replace("torch.", "")
+        raise ExecutionError("arguments", f"argument {position} is {what}: only strided CPU tensors are executed on")
+    if tensor.is_conj() or tensor.is_neg():
+        raise ExecutionError("arguments", f"argument {position} is a lazy conjugate or negative: resolve it first")
+    reach = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    last = (tensor.storage_offset() + reach + 1) * tensor.element_size()
+    if tensor.numel() and last > tensor.untyped_storage().nbytes():
+        raise ExecutionError("arguments", f"argument {position} reaches beyond its storage, which was freed or shrunk")
 
 
 class Table:
@@ -59,7 +86,7 @@ def run_launch(
     entry: str | None = None,
     options: Options | None = None,
 ) -> Statistics:
-    """Run one launch over CPU tensors.
+    """Run one launch over CPU tensors; what was allocated under `fresh.uninitialized_memory` counts as unwritten.
 
     Args:
         bytecode: Tile IR of either front end.
@@ -74,6 +101,7 @@ def run_launch(
         ExecutionError: a fault in the kernel, or arguments that do not fit.
         TileIrError: malformed bytecode.
     """
+    module = program_of(bytecode, entry)
     memory = Memory()
     plain: list[Argument] = [Table(each) if isinstance(each, list) else each for each in arguments]
     for position, each in enumerate(plain):
@@ -81,6 +109,9 @@ def run_launch(
             continue
         tensors = [each.words, *each.items] if isinstance(each, Table) else [each]
         for tensor in tensors:
-            fresh = any(tensor is other for other in unwritten)
-            memory.add_tensor(tensor, f"argument {position}", written=not fresh)
-    return program_of(bytecode, entry).run(grid, flatten(plain), memory, options)
+            check_tensor(tensor, position)
+        for tensor in tensors:
+            filled = not any(tensor is other for other in unwritten)
+            memory.add_tensor(tensor, f"argument {position}", written=filled)
+    with fresh.known_to(memory):
+        return module.run(grid, flatten(plain), memory, options)

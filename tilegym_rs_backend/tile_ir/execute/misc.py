@@ -13,6 +13,8 @@ import numpy as np
 from tilegym_rs_backend.tile_ir.execute.dtypes import Array
 from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
 from tilegym_rs_backend.tile_ir.execute.dtypes import element_of
+from tilegym_rs_backend.tile_ir.execute.dtypes import item_size
+from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
 from tilegym_rs_backend.tile_ir.execute.frame import Step
@@ -22,6 +24,10 @@ from tilegym_rs_backend.tile_ir.model import Bounded
 from tilegym_rs_backend.tile_ir.model import DivBy
 from tilegym_rs_backend.tile_ir.model import Op
 from tilegym_rs_backend.tile_ir.model import SameElements
+from tilegym_rs_backend.tile_ir.types import PointerType
+from tilegym_rs_backend.tile_ir.types import ScalarType
+from tilegym_rs_backend.tile_ir.types import TileType
+from tilegym_rs_backend.tile_ir.types import Type
 
 if TYPE_CHECKING:
     from tilegym_rs_backend.tile_ir.execute.compile import Compiler
@@ -71,8 +77,10 @@ def _token(op: Op, compiler: Compiler) -> Step:
 def _assume(op: Op, compiler: Compiler) -> Step:
     source, target, site = compiler.use(op, "value"), compiler.slot(op.result), Site.of(op)
     predicate = op.attributes["predicate"]
+    _fits(op, predicate)
     # cuTile Python claims divisibility of the literal strides of extents of 1, which nothing uses.
     value_op = op.operands[0].owner
+    rise = _step(op.operands[0].type)
     literal = isinstance(value_op, Op) and value_op.opcode == "constant"
 
     def step(frame: Frame) -> None:
@@ -80,7 +88,7 @@ def _assume(op: Op, compiler: Compiler) -> Step:
         frame.values[target] = value
         if literal or not frame.run.options.checks or not isinstance(value, np.ndarray):
             return
-        holds = _holds(predicate, value)
+        holds = _holds(predicate, value, rise)
         if not holds.all():
             wrong = np.argwhere(~holds)[0]
             row, rest = int(wrong[0]), tuple(wrong[1:].tolist())
@@ -96,14 +104,17 @@ def _assume(op: Op, compiler: Compiler) -> Step:
     return step
 
 
-def _holds(predicate: Any, value: Array) -> Array:
+def _holds(predicate: Any, value: Array, step: int) -> Array:
     if isinstance(predicate, DivBy):
-        if predicate.every is not None and predicate.along is not None and value.ndim > predicate.along + 1:
-            chosen = [slice(None)] * value.ndim
-            chosen[predicate.along + 1] = slice(None, None, predicate.every)
-            return np.asarray(value[tuple(chosen)] % predicate.divisor == 0)
-        return np.asarray(value % predicate.divisor == 0)
+        mask = predicate.divisor - 1  # a power of two
+        if value.dtype != np.bool_ and value.dtype.itemsize < 8:
+            value = value.astype(np.int64)
+        if predicate.every is not None and predicate.along is not None:
+            return _rising(value, predicate.every, predicate.along + 1, mask, step)
+        return np.asarray((value & mask) == 0) if mask else np.ones(value.shape, np.bool_)
     if isinstance(predicate, Bounded):
+        if value.dtype == np.bool_:  # the only bit is the sign
+            value = -value.astype(np.int8)
         above = True if predicate.lower is None else value >= predicate.lower
         below = True if predicate.upper is None else value <= predicate.upper
         return np.broadcast_to(np.logical_and(above, below), value.shape)
@@ -115,6 +126,56 @@ def _holds(predicate: Any, value: Array) -> Array:
                 holds &= (value == first) | ((value != value) & (first != first))
         return holds
     return np.ones(value.shape, np.bool_)
+
+
+def _rising(value: Array, every: int, axis: int, mask: int, step: int) -> Array:
+    """Each group of `every` along an axis begins with a multiple, and rises by `step` from there."""
+    place = np.arange(value.shape[axis])
+    first = np.take(value, place // every * every, axis)
+    rise = (place % every * step).reshape(-1, *(1,) * (value.ndim - axis - 1))
+    return np.asarray(((first & mask) == 0) & (value == first + rise))
+
+
+def _fits(op: Op, predicate: Any) -> None:
+    """Refuse a predicate that says nothing of values of its operand's type."""
+    type = op.operands[0].type
+    rank = len(type.shape) if isinstance(type, TileType) else 0
+    element = type.element if isinstance(type, TileType) else None
+    numbers = isinstance(element, PointerType) or (isinstance(element, ScalarType) and element.is_integer)
+    wrong = ""
+    if isinstance(predicate, DivBy):
+        if predicate.divisor & (predicate.divisor - 1) or predicate.divisor >> 63:
+            wrong = "the divisor is no power of two"
+        elif (predicate.every is None) != (predicate.along is None) or (
+            predicate.every is not None and not (0 < predicate.every and 0 <= (predicate.along or 0) < rank)
+        ):
+            wrong = "every and along do not fit the operand"
+        elif isinstance(type, TileType) and not numbers:
+            wrong = "its operand has no divisors"
+    elif isinstance(predicate, SameElements):
+        if len(predicate.values) != rank or min(predicate.values, default=1) < 1 or not numbers:
+            wrong = "it does not fit the operand"
+    elif isinstance(predicate, Bounded):
+        low = -(1 << 63) if predicate.lower is None else predicate.lower
+        if not isinstance(element, ScalarType) or not numbers:
+            wrong = "its operand has no order"
+        elif predicate.upper is not None and predicate.upper < low:
+            wrong = "its bounds exclude each other"
+        elif element.name != "i1" and not all(
+            each is None or -(1 << (element.bits - 1)) <= each < 1 << (element.bits - 1)
+            for each in (predicate.lower, predicate.upper)
+        ):
+            wrong = "its operand has no such numbers"
+    else:
+        wrong = "it is no predicate"
+    if wrong:
+        raise ExecutionError("malformed", f"{_describe(predicate)}: {wrong}", op=op.opcode, loc=op.loc)
+
+
+def _step(type: Type) -> int:
+    """By how much the elements of a group rise: pointers by an element's bytes."""
+    element = type.element if isinstance(type, TileType) else None
+    return item_size(element.pointee) if isinstance(element, PointerType) else 1
 
 
 def _describe(predicate: Any) -> str:

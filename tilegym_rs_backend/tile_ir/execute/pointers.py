@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from tilegym_rs_backend.tile_ir.model import Op
 
 
+_LARGEST_ALLOCA = 1 << 26
+
+
 def pointee(op: Op, name: str) -> ScalarType:
     """Return what the pointer operand `name` points to."""
     value = op.operand(name)
@@ -60,6 +63,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
     target, token_target = compiler.results(op)
     dtype, decode, in_flight, size = memory_dtype(element), decoder(element), carrier(element), item_size(element)
     acquires = text(op, "memory_ordering_semantics") in ("acquire", "acq_rel")
+    same = dtype == in_flight and dtype != np.bool_
     unknown = {"zero": np.zeros(1, in_flight), "poison": np.array([poison(element)], in_flight)}
 
     def step(frame: Frame) -> None:
@@ -67,7 +71,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
         token = 0 if token_slot is None else values[token_slot]
         run.statistics.loads += 1
         if acquires:
-            run.synchronized[frame.blocks] = True
+            run.synchronize(frame.blocks)
         values[token_target] = token
         address, mask = values[source], None if mask_slot is None else values[mask_slot]
         padding = unknown[run.options.undetermined] if padding_slot is None else values[padding_slot]
@@ -82,7 +86,8 @@ def _load(op: Op, compiler: Compiler) -> Step:
             for piece in rows:
                 if run.options.checks:
                     checks.before_load(run, piece.allocation, piece.box, size, token, site)
-                result[piece.begin : piece.end, : piece.width] = piece.box.get(piece.allocation.typed(dtype))
+                loaded = piece.box.get(piece.allocation.typed(dtype))
+                result[piece.begin : piece.end, : piece.width] = loaded if same else decode(loaded)
             values[target] = result.reshape(address.shape)
             return
         index, mask, allocation = locate(frame, address, mask, size, site)
@@ -145,10 +150,16 @@ def _store(op: Op, compiler: Compiler) -> Step:
 @builds("alloca")
 def _alloca(op: Op, compiler: Compiler) -> Step:
     count, alignment, target = number(op, "num_elem"), number(op, "alignment"), compiler.slot(op.result)
+    if alignment < 1 or alignment & (alignment - 1) or count < 0:
+        text_ = f"alloca of {count} elements at a multiple of {alignment}"
+        raise ExecutionError("malformed", text_, op=op.opcode, loc=op.loc)
     element = element_of(op.result.type)
     if not isinstance(element, PointerType):
         raise ExecutionError("unsupported", f"alloca of {op.result.type}", op=op.opcode, loc=op.loc)
     size, shared = item_size(element.pointee), flag(op, "global")
+    if count * size + alignment > _LARGEST_ALLOCA:
+        text_ = f"alloca of {count * size} bytes at a multiple of {alignment}: no GPU has that for a block"
+        raise ExecutionError("unsupported", text_, op=op.opcode, loc=op.loc)
 
     def step(frame: Frame) -> None:
         room = -(-count * size // max(alignment, 16)) * max(alignment, 16)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
 from tilegym_rs_backend.tile_ir.execute.frame import Region
 from tilegym_rs_backend.tile_ir.execute.memory import Memory
+from tilegym_rs_backend.tile_ir.execute.rounding import rounder
 from tilegym_rs_backend.tile_ir.model import Global
 from tilegym_rs_backend.tile_ir.types import PointerType
 from tilegym_rs_backend.tile_ir.types import ScalarType
@@ -28,6 +30,7 @@ from tilegym_rs_backend.tile_ir.types import Type
 
 BATCH_ELEMENTS = 1 << 16
 """Elements that the largest tile of a batch may have in all its blocks together: what stays in a core's cache."""
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
 MATRIX_BATCH_ELEMENTS = 1 << 18
 """The same for kernels that multiply matrices: there it is the number of operations that costs."""
 
@@ -43,7 +46,8 @@ class Options:
             ``"zero"`` as GPUs do, or ``"poison"``: NaN, or an odd number, which shows if the kernel uses it.
         batch: tile blocks that run together; 0: as many as fit the cache.
         printer: where a kernel's print operations go.
-        iterations: a `loop` that turns more often is called endless.
+        iterations: a `loop` that turns more often is called endless; so are loops that together turn 16 times as often
+            in one batch.
     """
 
     checks: bool = True
@@ -76,7 +80,37 @@ class Run:
     statistics: Statistics = field(default_factory=Statistics)
     event: int = 0
     first_event: int = 0
-    synchronized: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
+    first_block: int = 0
+    turns: int = 0
+    _synchronized: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def begin(self, blocks: Array) -> None:
+        """Begin a batch of consecutive blocks."""
+        self.first_event, self.first_block, self.turns = self.event, int(blocks[0]), 0
+        self._synchronized = np.zeros(len(blocks), np.bool_)
+        self.statistics.batches += 1
+
+    def synchronize(self, blocks: Array) -> None:
+        """Note that these blocks of the batch wait for what others did."""
+        self._synchronized[blocks - self.first_block] = True
+
+    def synchronized(self, blocks: Array) -> Array:
+        """Return which of these blocks of the batch did."""
+        return self._synchronized[blocks - self.first_block]
+
+    def turned(self, frame: Frame, site: Site) -> None:
+        """Count a turn of a loop.
+
+        Raises:
+            ExecutionError: the batch's loops have turned too often.
+        """
+        self.turns += 1
+        if self.turns > 16 * self.options.iterations:
+            raise site.error(
+                "endless",
+                f"the loops turned {self.turns - 1} times: they do not end, or not before anybody stops waiting",
+                self.coordinates(int(frame.blocks[0])),
+            )
 
     def coordinates(self, block: int) -> tuple[int, int, int]:
         """Return a block's (x, y, z) from its number."""
@@ -130,21 +164,19 @@ class Program:
             ExecutionError: bad arguments, or a fault in the kernel. Memory may have been written by then.
         """
         options = options or Options()
-        x, y, z = (*(int(extent) for extent in grid), 1, 1)[:3]
+        x, y, z = grid_of(grid)
         total = x * y * z
         values = self._parameters(arguments)
         statistics = Statistics(blocks=total, approximate=self.approximate)
         memory.forget_stores()
         run = Run((x, y, z), memory, options, self._globals(memory), statistics)
-        run.synchronized = np.zeros(max(total, 0), np.bool_)
         size = options.batch or max(1, min(self.batch_elements // self.largest_tile, 4096))
         if self.sequential:
             size = 1
         with np.errstate(all="ignore"), one_thread():
             for begin in range(0, total, size):
                 blocks = np.arange(begin, min(begin + size, total))
-                run.first_event = run.event
-                statistics.batches += 1
+                run.begin(blocks)
                 self.body.run(Frame(list(values), blocks, run))
         return statistics
 
@@ -159,7 +191,7 @@ class Program:
         for slot, argument, type in zip(self.body.params, arguments, self.params, strict=True):
             dtype = carrier(element_of(type))
             try:
-                values[slot] = np.array([_bits(argument, dtype, type)], dtype)
+                values[slot] = _value(argument, dtype, type)
             except (OverflowError, TypeError, ValueError) as error:
                 raise ExecutionError(
                     "arguments", f"{self.name}: {argument!r} is no {type} (launch parameter {slot}): {error}"
@@ -173,10 +205,46 @@ class Program:
             bits = 64 if isinstance(element, PointerType) else element.bits
             data = np.frombuffer(each.data, np.uint8).copy()
             wanted = math.prod(getattr(each.type, "shape", ())) * max(bits // 8, 1)
+            if len(data) not in (wanted, max(bits // 8, 1)):
+                raise ExecutionError(
+                    "malformed", f"global {each.name}: {len(data)} bytes are no {each.type}", op="global"
+                )
             if len(data) < wanted:  # one element stands for all
                 data = np.tile(data, wanted // len(data))
             addresses[each.name] = memory.add_array(data, f"global {each.name}", max(bits // 8, 1))
         return addresses
+
+
+def grid_of(grid: Sequence[int]) -> tuple[int, int, int]:
+    """Return a launch's blocks per axis.
+
+    Raises:
+        ExecutionError: no CUDA launch may have this grid, or this process could not number its blocks.
+    """
+    extents = [operator.index(extent) if hasattr(extent, "__index__") else -1 for extent in (*grid, 1, 1, 1)]
+    if len(grid) > 3 or min(extents) < 0:
+        raise ExecutionError("arguments", f"a grid of {tuple(grid)}: up to three whole numbers, none negative")
+    x, y, z = extents[:3]
+    if x > _LARGEST_GRID[0] or y > _LARGEST_GRID[1] or z > _LARGEST_GRID[2]:
+        raise ExecutionError("arguments", f"a grid of {tuple(grid)}: CUDA has at most {_LARGEST_GRID}")
+    if x * y * z > _LARGEST_GRID[0]:
+        raise ExecutionError("unsupported", f"a grid of {tuple(grid)} has more blocks than can be told apart here")
+    return x, y, z
+
+
+def _value(argument: int | float | bool, dtype: np.dtype[Any], type: Type) -> Array:
+    """Return a launch parameter's value; raises ValueError, TypeError or OverflowError for what is none."""
+    if getattr(type, "shape", ()):
+        raise TypeError("a launch passes scalars only")
+    if dtype.kind in "ib" and not isinstance(argument, int):
+        raise TypeError("a whole number is expected")
+    if dtype.kind == "b" and argument not in (0, 1):
+        raise ValueError("0 or 1 is expected")
+    element = element_of(type)
+    with np.errstate(over="ignore"):
+        value = np.array([_bits(argument, dtype, type)], dtype)
+        rounding = rounder(element) if isinstance(element, ScalarType) and element.is_float else None
+        return value if rounding is None else rounding(value)
 
 
 def _bits(argument: int | float | bool, dtype: np.dtype[Any], type: Type) -> int | float | bool:

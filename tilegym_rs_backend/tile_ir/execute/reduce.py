@@ -107,7 +107,7 @@ def _simple(op: Op) -> Callable[[Any, Any], Any] | None:
     if inner.opcode in ("addi", "muli", "andi", "ori", "xori"):
         return integers.plain(inner.opcode, element)
     if inner.opcode in ("maxi", "mini"):
-        return integers.extremum(inner.opcode, text(inner, "signedness"))
+        return integers.extremum(inner.opcode, text(inner, "signedness"), element)
     return None
 
 

@@ -136,6 +136,12 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, (a - (total - other)) + (b - other)
 
 
+def zero_sum(total: Array, a: Array, b: Array) -> Array:
+    """Return a + b as rounding down has it: a sum of 0 is -0, but for +0 + +0."""
+    positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
+    return np.where((total == 0) & ~positive, -0.0, total)
+
+
 def two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """Return float64 a * b and its rounding error, exactly while nothing overflows."""
     product = a * b

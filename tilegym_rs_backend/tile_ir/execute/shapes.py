@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -13,6 +14,7 @@ from tilegym_rs_backend.tile_ir.execute.dtypes import carrier
 from tilegym_rs_backend.tile_ir.execute.dtypes import constant
 from tilegym_rs_backend.tile_ir.execute.dtypes import element_of
 from tilegym_rs_backend.tile_ir.execute.dtypes import shape_of
+from tilegym_rs_backend.tile_ir.execute.dtypes import unsigned
 from tilegym_rs_backend.tile_ir.execute.dtypes import wrap_i4
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
@@ -22,6 +24,8 @@ from tilegym_rs_backend.tile_ir.execute.registry import builds
 from tilegym_rs_backend.tile_ir.execute.registry import number
 from tilegym_rs_backend.tile_ir.execute.registry import numbers
 from tilegym_rs_backend.tile_ir.execute.registry import unary
+from tilegym_rs_backend.tile_ir.types import PointerType
+from tilegym_rs_backend.tile_ir.types import ScalarType
 
 if TYPE_CHECKING:
     from tilegym_rs_backend.tile_ir.execute.compile import Compiler
@@ -48,10 +52,14 @@ def _fixed(value: Array, target: int) -> Step:
 @builds("iota")
 def _iota(op: Op, compiler: Compiler) -> Step:
     element, shape = element_of(op.result.type), shape_of(op.result.type)
-    values = np.arange(shape[0]).astype(carrier(element))[None]
-    if str(element) == "i4":
-        values = wrap_i4(values)
-    return _fixed(values, compiler.slot(op.result))
+    (extent,) = shape
+    return _fixed(_counted(extent, element), compiler.slot(op.result))
+
+
+@functools.lru_cache(maxsize=32)
+def _counted(extent: int, element: ScalarType | PointerType) -> Array:
+    values = np.arange(extent).astype(carrier(element))[None]
+    return wrap_i4(values) if str(element) == "i4" else values
 
 
 @builds("reshape")
@@ -148,7 +156,7 @@ def _window(
     """Return the slices of the small tile in the big one; indices count small tiles."""
     place: list[Any] = [slice(None)]
     for each, extent, size in zip(index, shape, whole, strict=True):
-        at = int(each[block if len(each) > 1 else 0])
+        at = int(unsigned(each)[block if len(each) > 1 else 0])
         if not 0 <= at * extent <= size - extent:
             raise site.error(
                 "out-of-bounds",

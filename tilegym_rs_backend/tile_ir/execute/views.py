@@ -16,6 +16,7 @@ from tilegym_rs_backend.tile_ir.execute.dtypes import decoder
 from tilegym_rs_backend.tile_ir.execute.dtypes import element_of
 from tilegym_rs_backend.tile_ir.execute.dtypes import encoder
 from tilegym_rs_backend.tile_ir.execute.dtypes import memory_dtype
+from tilegym_rs_backend.tile_ir.execute.dtypes import natural
 from tilegym_rs_backend.tile_ir.execute.errors import ExecutionError
 from tilegym_rs_backend.tile_ir.execute.errors import Site
 from tilegym_rs_backend.tile_ir.execute.frame import Frame
@@ -51,7 +52,7 @@ def _make_tensor_view(op: Op, compiler: Compiler) -> Step:
 
 
 def _columns(frame: Frame, sources: list[int | Array]) -> Array:
-    columns = [(frame.values[each] if isinstance(each, int) else each).astype(np.int64).reshape(-1) for each in sources]
+    columns = [natural(frame.values[each] if isinstance(each, int) else each).reshape(-1) for each in sources]
     return np.stack(np.broadcast_arrays(*columns), axis=1) if columns else np.zeros((1, 0), np.int64)
 
 
@@ -113,7 +114,7 @@ def _load(op: Op, compiler: Compiler) -> Step:
         run.statistics.loads += 1
         fill = tiling.fill(run.options.undetermined)
         if acquires:
-            run.synchronized[frame.blocks] = True
+            run.synchronize(frame.blocks)
         if tiling.sparse is not None:
             values[target] = _gather(frame, tiling, view, index, token, site, decode, fill)
         else:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""What the normalisations share: their definitions, weights and tolerances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._tensors import scaled
+from pytest_cutile_rs.cases._tensors import tensor
+
+if TYPE_CHECKING:
+    import torch
+
+EPS = 1e-5
+
+TOLERANCES: Mapping[str, Tolerance] = {
+    "f32": Tolerance(1e-5, 1e-5, "fp32 sums in another order; results are around one"),
+    "f16": Tolerance(1e-3, 2e-5, "computed in fp32, one rounding to 11 bits, doubled"),
+    "bf16": Tolerance(8e-3, 2e-5, "computed in fp32, one rounding to 8 bits, doubled"),
+}
+"""TileGym's own: 5e-2 for rms_norm, 1e-2 for the layer norms."""
+_SHIFTED = {
+    "f32": TOLERANCES["f32"],
+    "f16": Tolerance(1e-3, 4e-3, "weight + weight_shift is rounded to 11 bits and multiplies values up to 4"),
+    "bf16": Tolerance(8e-3, 2e-2, "weight + weight_shift is rounded to 8 bits and multiplies values up to 4"),
+}
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float, offset: float = 0.0) -> torch.Tensor:
+    """x over the root of its mean square along the last axis, times offset + weight."""
+    import torch
+
+    return x * torch.rsqrt((x * x).mean(dim=-1, keepdim=True) + eps) * (offset + weight)
+
+
+def moments(x: torch.Tensor, dims: tuple[int, ...], eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and reciprocal standard deviation along ``dims``, which are kept."""
+    import torch
+
+    mean = x.mean(dim=dims, keepdim=True)
+    return mean, torch.rsqrt(((x - mean) ** 2).mean(dim=dims, keepdim=True) + eps)
+
+
+def weight_and_bias(case: Case, shape: tuple[int, ...], device: str, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both of a layer norm: small random numbers."""
+    data = "empty" if case.data == "empty" else "randn"
+    weight = scaled(tensor(shape, case.dtype, device, seed + 1, data=data), 0.25)
+    return weight, scaled(tensor(shape, case.dtype, device, seed + 2, data=data), 0.25)
+
+
+def tolerance_of(case: Case) -> Tolerance:
+    """By dtype; wider where weight + weight_shift is rounded."""
+    return (_SHIFTED if case.kwargs.get("weight_shift") else TOLERANCES)[case.dtype]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Parity of `fmha`, attention of whole sequences; the shape is (batch, heads, key heads, queries, keys, head size)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from typing import ClassVar
+
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._attention import TOLERANCE
+from pytest_cutile_rs.cases._attention_suite import AttentionSuite
+from pytest_cutile_rs.cases._attention_suite import attention_case
+
+_OP = "fmha"
+
+
+def _case(
+    dtype: str,
+    heads: tuple[int, int, int],
+    queries: int,
+    keys: int = 0,
+    dim: int = 128,
+    full: bool = False,
+    **more: Any,
+) -> Case:
+    params = {"is_causal": not full, **more.pop("params", {})}
+    tag = "full" if full else "causal"
+    return attention_case(_OP, dtype, heads, queries, keys or queries, dim, tag, params=params, **more)
+
+
+def _tilegym() -> list[Case]:
+    """The shapes of TileGym's own test."""
+    return [
+        _case("bf16", (1, 1, 1), 9, full=True, quick=True),
+        _case("f16", (1, 32, 32), 2047),
+        _case("bf16", (2, 32, 32), 4095),
+        _case("f8e5m2", (2, 32, 32), 4095),
+    ]
+
+
+def _timed() -> list[Case]:
+    """TileGym's timed shapes, and its two of a language model's."""
+    lengths = (512, 1024, 2048, 4096, 8192, 1025, 2049, 4097)
+    found = [
+        _case(dtype, (4, 32, 32), length, full=full, perf=True, structural=length in (1024, 1025))
+        for dtype in ("f16", "bf16", "f8e5m2")
+        for full in (False, True)
+        for length in lengths
+    ]
+    return found + [
+        _case(dtype, (1, 32, 32), length, perf=True, structural=length == 9)
+        for dtype in ("f16", "bf16", "f8e5m2")
+        for length in (9, 31072)
+    ]
+
+
+def _sizes() -> list[Case]:
+    """What TileGym's shapes leave out: grouped heads, a prefix, head sizes, lengths around the tiles' edges."""
+    found = [_case(dtype, (1, 2, 2), 65, dim=64, quick=dtype == "f16") for dtype in ("f16", "bf16", "f8e5m2")]
+    found += [_case("f16", (1, 2, 1), length, dim=32, structural=False) for length in (1, 2, 127, 128, 129, 257)]
+    found += [_case("f16", (1, 1, 1), length, dim=32, full=True, structural=False) for length in (1, 127, 128, 129)]
+    found += [
+        _case("bf16", (2, 8, 2), 96, dim=64, full=True),
+        _case("f16", (1, 6, 2), 40, dim=64),
+        _case("f16", (1, 4, 1), 16, 200, dim=64),
+        _case("bf16", (1, 2, 2), 33, 161, dim=64, full=True, structural=False),
+        _case("f16", (1, 1, 1), 70, dim=256, structural=False),
+        _case("f16", (1, 2, 2), 64, dim=64, params={"scaling": 0.3}, layout="padded"),
+        _case("bf16", (1, 2, 2), 64, dim=64, layout="transposed", structural=False),
+    ]
+    return found
+
+
+def _data() -> list[Case]:
+    return [
+        _case("f16", (1, 1, 1), 40, dim=32, data=data, full=full, structural=False)
+        for data in ("nan", "constant", "wide")
+        for full in (False, True)
+    ]
+
+
+class Fmha(AttentionSuite):
+    """See the module."""
+
+    name = _OP
+    cases = tuple([*_tilegym(), *_timed(), *_sizes(), *_data()])
+    tolerance: ClassVar[Mapping[str, Tolerance]] = {
+        **TOLERANCE,
+        "f8e5m2": Tolerance(0.125, 0.25, "probabilities and result rounded to 3 bits (2^-3); TileGym allows 3"),
+    }
+
+
+SUITE = Fmha()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Parity of `geglu`, a * gelu(b) of the halves of one axis, forward and backward; the shape is the input's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+from typing import ClassVar
+
+from pytest_cutile_rs.case import DTYPES
+from pytest_cutile_rs.case import ITEMSIZE
+from pytest_cutile_rs.case import Call
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._build import BACKWARD
+from pytest_cutile_rs.cases._build import case
+from pytest_cutile_rs.cases._build import options
+from pytest_cutile_rs.cases._formula import UPSTREAM
+from pytest_cutile_rs.cases._formula import FormulaSuite
+from pytest_cutile_rs.cases._gelu import MODES
+from pytest_cutile_rs.cases._gelu import TOLERANCES
+from pytest_cutile_rs.cases._gelu import gelu
+from pytest_cutile_rs.cases._tensors import tensor
+
+_OP = "geglu"
+
+
+def _case(
+    dtype: str, shape: tuple[int, ...], dim: int = -1, mode: str = "none", back: bool = True, **more: Any
+) -> Case:
+    params = {"dim": dim, "approximate": mode, **({BACKWARD: True} if back else {})}
+    tag = "-".join([f"dim{dim % len(shape)}", *(["tanh"] if mode == "tanh" else [])])
+    return case(_OP, dtype, shape, tag=tag, params=params, **more)
+
+
+def _tilegym() -> list[Case]:
+    """Every axis of four shapes; TileGym looks at the gradient in each."""
+    shapes: list[tuple[int, ...]] = [(4,), (16, 4), (64, 16, 4), (256, 64, 16, 4)]
+    return [
+        _case(dtype, shape, dim, mode, quick=(dtype, shape, dim) == ("f16", (64, 16, 4), 1))
+        for shape in shapes
+        for dim in range(len(shape))
+        for mode in MODES
+        for dtype in ("f32", "f16")
+    ]
+
+
+def _timed() -> list[Case]:
+    return [_case("f16", (256, 64, 16, 128), 3, mode, perf=True) for mode in MODES]
+
+
+def _more() -> list[Case]:
+    odd = [((1, 2), 1), ((2, 1), 0), ((3, 34), 1), ((1, 2000), 1), ((300, 2), 1), ((2, 7, 5), 0), ((3, 26, 7), 1)]
+    found = [_case(dtype, shape, dim, structural=shape == (3, 34)) for shape, dim in odd for dtype in DTYPES]
+    found += [_case("f32", shape, dim, back=False, structural=False) for shape, dim in (((0, 8), 1), ((4, 0), 1))]
+    found += [_case(dtype, (16, 130), layout="offset", quick=dtype == "bf16") for dtype in DTYPES]
+    found += [
+        _case(dtype, (16, 130), mode=mode, data=data, back=False, structural=False)
+        for data in ("nan", "inf", "wide")
+        for mode in MODES
+        for dtype in DTYPES
+    ]
+    return found
+
+
+class Geglu(FormulaSuite):
+    """See the module."""
+
+    name = _OP
+    module = "tilegym.ops.activation"
+    cases = tuple([*_tilegym(), *_timed(), *_more()])
+    differentiable = (0,)
+    tolerance: ClassVar[Mapping[str, Tolerance]] = {dtype: TOLERANCES["none", dtype] for dtype in DTYPES}
+    nan_policy = "NaN, and inf times zero, propagate"
+    rounding_policy = "both passes compute in the storage dtype"
+
+    def inputs(self, case: Case, device: str, seed: int) -> Call:
+        """x, and the gradient of the result in a backward case."""
+        x = tensor(case.shape, case.dtype, device, seed, layout=case.layout, data=case.data)
+        kwargs: dict[str, Any] = options(case)
+        if case.kwargs.get(BACKWARD):
+            kwargs[UPSTREAM] = tensor(self._result(case), case.dtype, device, seed + 1)
+        return Call((x,), kwargs)
+
+    @staticmethod
+    def _result(case: Case) -> tuple[int, ...]:
+        shape = list(case.shape)
+        shape[int(str(case.kwargs["dim"])) % len(shape)] //= 2
+        return tuple(shape)
+
+    def formula(self, case: Case, call: Call) -> Any:
+        """The first half times gelu of the second."""
+        a, b = call.args[0].chunk(2, dim=case.kwargs["dim"])
+        return a * gelu(b, str(case.kwargs["approximate"]))
+
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
+        """Twice gelu's: the result and both gradients are its errors times one or two factors around one."""
+        base = TOLERANCES[str(case.kwargs["approximate"]), case.dtype]
+        scale = 30.0 if case.data == "wide" else 1.0
+        limit = math.inf if case.data == "wide" else 1e-2
+        return Tolerance(min(2 * base.rtol, 1e-2), min(4 * scale * base.atol, limit), f"{base.why}; times its factors")
+
+    def bytes_moved(self, case: Case) -> int:
+        """The input read, the result written; backward the same again, the gradient read and one written."""
+        forward = 3 * math.prod(self._result(case))
+        return (forward + (5 * math.prod(self._result(case)) if case.kwargs.get(BACKWARD) else 0)) * ITEMSIZE[
+            case.dtype
+        ]
+
+    def flops(self, case: Case) -> int:
+        """Ten or so per element of the result, twice as many backward."""
+        return 10 * math.prod(self._result(case)) * (3 if case.kwargs.get(BACKWARD) else 1)
+
+
+SUITE = Geglu()

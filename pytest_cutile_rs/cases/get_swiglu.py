@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Parity of the function that `get_swiglu` returns, silu(a) * b, forward and backward; the shape is that of a and b."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pytest_cutile_rs.case import DTYPES
+from pytest_cutile_rs.case import ITEMSIZE
+from pytest_cutile_rs.case import Call
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.cases._build import BACKWARD
+from pytest_cutile_rs.cases._build import case
+from pytest_cutile_rs.cases._build import cases
+from pytest_cutile_rs.cases._build import options
+from pytest_cutile_rs.cases._elementwise import data_cases
+from pytest_cutile_rs.cases._elementwise import offset_cases
+from pytest_cutile_rs.cases._elementwise import size_cases
+from pytest_cutile_rs.cases._formula import UPSTREAM
+from pytest_cutile_rs.cases._formula import FormulaSuite
+from pytest_cutile_rs.cases._formula import invoke_made
+from pytest_cutile_rs.cases._swiglu import TOLERANCES
+from pytest_cutile_rs.cases._swiglu import swiglu
+from pytest_cutile_rs.cases._tensors import tensor
+
+_OP = "get_swiglu"
+_BACK = {"params": {BACKWARD: True}}
+
+
+def _tilegym() -> list[Case]:
+    regular = [(2, 512, 1024), (4, 1024, 2048), (8, 2048, 4096)]
+    irregular = [(7, 100, 1000), (13, 333, 1500), (8, 256, 3000), (8, 100, 512), (8, 333, 1024), (13, 256, 1024)]
+    found = cases(_OP, ("f32",), [*regular, *irregular])
+    found += cases(_OP, ("f32",), [(2, 64, 512), (4, 128, 1024), (7, 100, 1000), (13, 33, 1500)], **_BACK)
+    return [*found, case(_OP, "f16", (2, 64, 512), quick=True, **_BACK)]
+
+
+def _timed() -> list[Case]:
+    """TileGym's one perf shape, and those of its benchmark that are not launch-bound."""
+    found = [case(_OP, "f32", (8, 1, 4096), perf=True, quick=True)]
+    return found + cases(_OP, DTYPES, [(1, 4096, 4096), (4, 4096, 8192)], perf=True)
+
+
+def _more() -> list[Case]:
+    found = size_cases(_OP) + offset_cases(_OP)
+    # TileGym's backward pass divides the columns by SMs / rows; it fails (division by zero) for a tensor with fewer
+    # elements than that, such as (1, 1) or (3, 17) on 132 SMs, which is why no smaller ones are here.
+    found += cases(_OP, ("bf16",), [(1, 1000), (17, 9), (140, 33)], structural=False, **_BACK)
+    found += [case(_OP, dtype, (5, 129), quick=dtype == "bf16", **_BACK) for dtype in DTYPES]
+    found += [
+        case(_OP, dtype, (64, 500), layout=layout, structural=dtype == "f16")
+        for layout in ("transposed", "strided", "padded", "padded-odd", "every-other-row", "expanded")
+        for dtype in DTYPES
+    ]
+    return found + data_cases(_OP, ("nan", "inf", "overflow", "wide", "tiny", "signed-zeros"))
+
+
+class GetSwiglu(FormulaSuite):
+    """See the module."""
+
+    name = _OP
+    cases = tuple([*_tilegym(), *_timed(), *_more()])
+    differentiable = (0, 1)
+    tolerance = TOLERANCES
+    nan_policy = "NaN, silu(-inf) = -inf * 0 and inf * 0 propagate as NaN; a product beyond the dtype is inf"
+    rounding_policy = "fp32, silu rounded to the storage dtype before the product; the gradients are rounded once"
+
+    def inputs(self, case: Case, device: str, seed: int) -> Call:
+        """a, b and the gradient of the result in a backward case."""
+        a, b = (
+            tensor(case.shape, case.dtype, device, seed + n, layout=case.layout, data=case.data if n == 0 else other)
+            for n, other in enumerate(["", "empty" if case.data == "empty" else "randn"])
+        )
+        kwargs: dict[str, Any] = options(case)
+        if case.kwargs.get(BACKWARD):
+            kwargs[UPSTREAM] = tensor(case.shape, case.dtype, device, seed + 2)
+        return Call((a, b), kwargs)
+
+    def formula(self, case: Case, call: Call) -> Any:
+        """silu(a) * b."""
+        return swiglu(*call.args)
+
+    def invoke(self, call: Call, backend: str | None) -> Any:
+        """Calls what the factory returns."""
+        return invoke_made(self, call, backend)
+
+    def bytes_moved(self, case: Case) -> int:
+        """Two reads and one write; backward three reads and two writes more."""
+        return (8 if case.kwargs.get(BACKWARD) else 3) * math.prod(case.shape) * ITEMSIZE[case.dtype]
+
+    def flops(self, case: Case) -> int:
+        """Five per element, about as many per gradient."""
+        return (15 if case.kwargs.get(BACKWARD) else 5) * math.prod(case.shape)
+
+
+SUITE = GetSwiglu()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Parity of `layer_norm_legacy` over the last axis, forward only.
+
+Inputs of rank 2: for a permuted one of higher rank TileGym writes to a copy of its output that it then drops.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pytest_cutile_rs.case import DTYPES
+from pytest_cutile_rs.case import ITEMSIZE
+from pytest_cutile_rs.case import Call
+from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._build import case
+from pytest_cutile_rs.cases._build import cases
+from pytest_cutile_rs.cases._formula import FormulaSuite
+from pytest_cutile_rs.cases._norms import EPS
+from pytest_cutile_rs.cases._norms import TOLERANCES
+from pytest_cutile_rs.cases._norms import moments
+from pytest_cutile_rs.cases._norms import tolerance_of
+from pytest_cutile_rs.cases._norms import weight_and_bias
+from pytest_cutile_rs.cases._tensors import tensor
+
+_OP = "layer_norm_legacy"
+_LAYOUTS = ("transposed", "strided", "padded", "padded-odd", "offset", "expanded", "every-other-row")
+
+
+def _tilegym() -> list[Case]:
+    return [
+        case(
+            _OP,
+            dtype,
+            shape,
+            tag=f"shift{shift:g}",
+            params={"weight_shift": shift},
+            quick=(dtype, shape) == ("f16", (256, 256)),
+        )
+        for shape in ((9, 9), (256, 256))
+        for shift in (0.0, 1.0)
+        for dtype in ("f16", "f32")
+    ]
+
+
+def _timed() -> list[Case]:
+    return cases(_OP, ("f16",), [(4096, 32 << n) for n in range(10)], perf=True)
+
+
+def _more() -> list[Case]:
+    found = cases(_OP, DTYPES, [(1, 1), (1, 1000), (300, 1), (3, 17), (2, 1023), (9, 1025), (2, 3, 4, 65)])
+    found += [case(_OP, "bf16", (33, 130), tag="shift1", params={"weight_shift": 1.0}, quick=True)]
+    found += cases(_OP, ("f32",), [(2, 16384)])
+    found += [case(_OP, "f16", (64, 500), layout=layout, structural=False) for layout in _LAYOUTS]
+    found += cases(_OP, ("f32",), [(0, 128)], structural=False)
+    found += [
+        case(_OP, dtype, (16, 130), data=data, structural=False)
+        for data in ("nan", "inf", "constant", "tiny", "wide")
+        for dtype in DTYPES
+    ]
+    # f32 would lose its mean's last bits, the other two's squares are beyond fp32.
+    found += [case(_OP, dtype, (16, 130), data="shifted", structural=False) for dtype in ("f16", "bf16")]
+    return [*found, case(_OP, "f16", (16, 130), data="overflow", structural=False)]
+
+
+class LayerNormLegacy(FormulaSuite):
+    """See the module."""
+
+    name = _OP
+    cases = tuple([*_tilegym(), *_timed(), *_more()])
+    tolerance = TOLERANCES
+    nan_policy = "a NaN or inf makes its whole row NaN"
+    rounding_policy = "fp32, one rounding at the store; weight + weight_shift is rounded to the storage dtype"
+
+    def inputs(self, case: Case, device: str, seed: int) -> Call:
+        """x, its normalised shape, weight, bias, eps."""
+        x = tensor(case.shape, case.dtype, device, seed, layout=case.layout, data=case.data)
+        columns = case.shape[-1:]
+        return Call((x, columns, *weight_and_bias(case, columns, device, seed), EPS), case.kwargs)
+
+    def formula(self, case: Case, call: Call) -> Any:
+        """See `_norms`."""
+        x, _, weight, bias, eps = call.args
+        mean, rstd = moments(x, (-1,), eps)
+        return (x - mean) * rstd * (weight + call.kwargs.get("weight_shift", 0.0)) + bias
+
+    def torch(self, case: Case, call: Call) -> Any:
+        """`torch.nn.functional.layer_norm`."""
+        import torch
+
+        x, columns, weight, bias, eps = call.args
+        shift = call.kwargs.get("weight_shift", 0.0)
+        return torch.nn.functional.layer_norm(x, columns, weight + shift if shift else weight, bias, eps)
+
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
+        """See `_norms`."""
+        return tolerance_of(case)
+
+    def bytes_moved(self, case: Case) -> int:
+        """One read and one write."""
+        return 2 * math.prod(case.shape) * ITEMSIZE[case.dtype]
+
+    def flops(self, case: Case) -> int:
+        """Two sums, a square, a difference, two products and a sum per element."""
+        return 8 * math.prod(case.shape)
+
+
+SUITE = LayerNormLegacy()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""What is written down of cuTile Python's work on a GPU; launch and tuner are stand-ins, the patching is real."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_cutile_rs.peers.tileiras import file_hash
+from pytest_cutile_rs.peers.tileiras import share_tileiras
+from pytest_cutile_rs.peers.tileiras import tileiras_in_use
+
+ct = pytest.importorskip("cuda.tile")
+
+
+@ct.kernel(occupancy=2)
+def scale(x, BLOCK: ct.Constant[int]):
+    pass
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A host program's module with its own names for launch and tuner, as TileGym's modules have."""
+    import cuda.tile.tune
+
+    done: list[Any] = []
+
+    def launch(stream: Any, grid: Any, kernel: Any, args: Any) -> None:
+        done.append((stream, grid, args))
+
+    def search(search_space: Any, stream: Any, grid_fn: Any, kernel: Any, args_fn: Any, **_: Any) -> Any:
+        configs = list(search_space)
+        best = SimpleNamespace(config=configs[-1])
+        return SimpleNamespace(best=best, successes=[best], failures=[("one", ValueError, "no")])
+
+    monkeypatch.setattr(ct, "launch", launch)
+    monkeypatch.setattr(cuda.tile.tune, "exhaustive_search", search)
+    module = ModuleType("observed_host_program")
+    module.exhaustive_search = search  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    module.done = done  # type: ignore[attr-defined]
+    return module
+
+
+def test_launches_and_searches_are_passed_on_and_written_down(host: Any) -> None:
+    import torch
+
+    from pytest_cutile_rs.peers.observe import observing
+
+    x = torch.empty(8)
+    with observing("sm_90") as seen:
+        result = host.exhaustive_search([{"BLOCK": 4}, {"BLOCK": 8}], "stream", len, scale, len)
+        ct.launch("stream", (4,), scale, (x, result.best.config["BLOCK"]))
+        ct.launch("stream", (2, 2), scale, ("too few",))
+    assert [grid for _, grid, _ in host.done] == [(4,), (2, 2)]
+    assert host.done[0][2] == (x, 8)
+    first, odd = seen["launches"]
+    assert (first["kernel"], first["grid"], first["constants"]) == ("scale", [4, 1, 1], {"BLOCK": 8})
+    assert first["hints"]["occupancy"] == 2
+    assert odd["kernel"] == "scale"
+    assert "takes 2 arguments" in odd["unread"]
+    [search] = seen["tuning"]
+    assert (search["configurations"], search["chosen"], search["failed"]) == (2, "{'BLOCK': 8}", 1)
+    assert search["listed"] == ["{'BLOCK': 4}", "{'BLOCK': 8}"]
+    assert search["seconds"] >= 0
+    ct.launch("stream", (1,), scale, (x, 1))
+    assert len(seen["launches"]) == 2
+
+
+def test_the_assembler_in_use_is_told_by_its_content(tmp_path: Path) -> None:
+    tools = []
+    for name in ("a", "b"):
+        tool = tmp_path / name / "tileiras"
+        tool.parent.mkdir()
+        tool.write_bytes(b"#!/bin/sh\n# " + name.encode() * 5000)
+        tool.chmod(0o700)
+        tools.append(tool)
+    shared = share_tileiras(tools[0], "13.4.92", tmp_path / "private")
+    try:
+        assert tileiras_in_use() == file_hash(tools[0])
+        assert tileiras_in_use() != file_hash(tools[1])
+    finally:
+        shared.undo()
+    assert len(file_hash(tools[0])) == 64
+    assert file_hash(tmp_path / "none") == ""

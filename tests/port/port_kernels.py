@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""cuTile Python kernels for the translator's tests, and how each is launched."""
+
+from __future__ import annotations
+
+import cuda.tile as ct
+import torch
+
+ConstInt = ct.Constant[int]
+ConstFloat = ct.Constant[float]
+ConstBool = ct.Constant[bool]
+
+
+@ct.kernel
+def scale_rows(out, x, alpha: float, ROWS: ConstInt, COLS: ConstInt):
+    row = ct.bid(0)
+    tile = ct.load(x, index=(row, 0), shape=(ROWS, COLS), padding_mode=ct.PaddingMode.ZERO)
+    scaled = ct.astype(tile, ct.float32) * alpha
+    ct.store(out, index=(row, 0), tile=ct.astype(scaled, out.dtype))
+
+
+@ct.kernel
+def row_statistics(low, high, x, n_rows: int, COLS: ConstInt):
+    for row in range(ct.bid(0), n_rows, ct.num_blocks(0)):
+        columns = ct.arange(COLS, dtype=ct.int32)
+        values = ct.gather(x, (row, columns), check_bounds=True, padding_value=0.0)
+        values = ct.astype(values, ct.float32)
+        ct.scatter(low, row, ct.min(values, 0))
+        ct.scatter(high, row, ct.max(values, 0))
+
+
+@ct.kernel
+def histogram(counts, x, COLS: ConstInt, BINS: ConstInt):
+    at = ct.bid(0) * COLS + ct.arange(COLS, dtype=ct.int32)
+    bins = ct.gather(x, at, check_bounds=True, padding_value=0) % BINS
+    ct.atomic_add(counts, bins, 1)
+
+
+@ct.kernel
+def batched_outer(out, a, b, N: ConstInt, M: ConstInt):
+    batch = ct.bid(0)
+    left = ct.reshape(ct.load(a, index=(batch, 0), shape=(1, N)), (N, 1))
+    right = ct.load(b, index=(batch, 0), shape=(1, M))
+    product = left * right
+    ct.store(out, index=(batch, 0, 0), tile=ct.reshape(product, (1, N, M)))
+
+
+@ct.kernel
+def stencil(out, x, n: int, WIDTH: ConstInt):
+    at = ct.bid(0) * WIDTH + ct.arange(WIDTH, dtype=ct.int32)
+    left = ct.gather(x, at - 1, check_bounds=True, padding_value=0.0)
+    middle = ct.gather(x, at, check_bounds=True, padding_value=0.0)
+    right = ct.gather(x, at + 1, check_bounds=True, padding_value=0.0)
+    ct.scatter(out, at, (left + middle + right) * 0.25)
+
+
+@ct.kernel
+def halve_until_small(out, x, limit: float, WIDTH: ConstInt):
+    block = ct.bid(0)
+    tile = ct.load(x, index=(block,), shape=(WIDTH,))
+    steps = 0
+    while ct.max(tile, 0) > limit:
+        tile = tile * 0.5
+        steps = steps + 1
+    ct.store(out, index=(block,), tile=tile)
+
+
+@ct.kernel
+def clipped(out, x, limit: int, WIDTH: ConstInt, HALF_SCALE: ConstFloat, FLIP: ConstBool):
+    block = ct.bid(0)
+    if block >= limit:
+        return
+    tile = ct.load(x, index=(block,), shape=(WIDTH,))
+    if block % 2 == 0:  # noqa: SIM108
+        scaled = tile * (HALF_SCALE * 0.5)
+    else:
+        scaled = tile + HALF_SCALE
+    if FLIP:
+        scaled = -scaled
+    ct.store(out, index=(block,), tile=scaled)
+
+
+@ct.kernel
+def product(c, a, b, TM: ConstInt, TN: ConstInt, TK: ConstInt):
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.full((TM, TN), 0.0, dtype=ct.float32)
+    for k in range(ct.num_tiles(a, 1, (TM, TK))):
+        x = ct.load(a, index=(i, k), shape=(TM, TK), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, index=(k, j), shape=(TK, TN), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, y, total)
+    ct.store(c, index=(i, j), tile=ct.astype(total, c.dtype))
+
+
+@ct.kernel
+def running_sum(out, x, ROWS: ConstInt, COLS: ConstInt):
+    tile = ct.load(x, index=(ct.bid(0), 0), shape=(ROWS, COLS))
+    ct.store(out, index=(ct.bid(0), 0), tile=ct.cumsum(tile, axis=1))
+
+
+@ct.kernel
+def add_all(out, xs, WIDTH: ConstInt):
+    total = ct.zeros((WIDTH,), dtype=ct.float32)
+    for i in range(len(xs)):
+        total = total + ct.load(xs[i], index=(ct.bid(0),), shape=(WIDTH,), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, index=(ct.bid(0),), tile=total)
+
+
+@ct.kernel
+def narrowed(out, x, WIDTH: ConstInt):
+    at = ct.arange(WIDTH, dtype=ct.int32) + ct.bid(0) * WIDTH
+    wide = ct.gather(x, at, check_bounds=True, padding_value=0)
+    ct.scatter(out, at, ct.astype(wide ^ 0x1E3779B9, ct.int16))
+
+
+@ct.kernel
+def mixed_bits(out, x, WIDTH: ConstInt):
+    at = ct.arange(WIDTH, dtype=ct.int32) + ct.bid(0) * WIDTH
+    bits = ct.astype(ct.gather(x, at, check_bounds=True, padding_value=0), ct.uint32)
+    mixed = bits * ct.full((WIDTH,), 0xD2511F53, dtype=ct.uint32)
+    ct.scatter(out, at, ct.astype(mixed >> 3, ct.int32))
+
+
+@ct.kernel
+def half_offset(out, x, WIDTH: ConstInt):
+    tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
+    ct.store(out, index=(ct.bid(0),), tile=tile + ct.full((WIDTH,), -0.7, dtype=x.dtype))
+
+
+@ct.kernel
+def row_offsets(out, x, ROWS: ConstInt, COLS: ConstInt):
+    rows = ct.bid(0) * ROWS + ct.arange(ROWS, dtype=ct.int32)
+    columns = ct.arange(COLS, dtype=ct.int32)
+    tile = ct.gather(x, (rows[:, None], columns[None, :]), check_bounds=True, padding_value=1.0)
+    ct.scatter(out, (rows[:, None], columns[None, :]), tile + 1.0)
+
+
+@ct.kernel
+def select(out, WIDTH: ConstInt):
+    ct.store(out, index=(ct.bid(0),), tile=ct.zeros((WIDTH,), dtype=ct.float32))
+
+
+def meta(*shape, dtype=torch.float32, strides=None):
+    if strides is not None:
+        return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+    return torch.empty(*shape, dtype=dtype, device="meta")
+
+
+def launch(kernel, *args, grid=(4,)):
+    """The captured launch of a kernel with these arguments."""
+    from tilegym_rs_backend.port.capture import capture
+
+    [found] = capture(lambda: ct.launch(torch.cuda.current_stream(), grid, kernel, args))
+    return found
+
+
+HALF = torch.float16
+# The keys of launches(), known before anything is captured.
+NAMES = (
+    "scale_rows",
+    "scale_rows_odd",
+    "scale_rows_one",
+    "scale_rows_transposed",
+    "row_statistics",
+    "row_statistics_odd",
+    "histogram",
+    "batched_outer",
+    "select",
+    "stencil",
+    "halve_until_small",
+    "clipped",
+    "product",
+    "running_sum",
+    "add_all",
+    "row_offsets",
+    "row_offsets_odd",
+    "mixed_bits",
+    "half_offset",
+    "narrowed",
+)
+
+
+def launches():
+    """Name -> a launch of each kernel; the names are those of the SASS test's cases."""
+    x, h = meta(64, 128), meta(64, 128, dtype=HALF)
+    v, w = meta(4096), meta(4096, dtype=torch.int32)
+    return {
+        "scale_rows": launch(scale_rows, h, h, 2.0, 16, 128),
+        "scale_rows_odd": launch(
+            scale_rows, meta(64, 100, strides=(101, 1)), meta(64, 100, strides=(101, 1)), 2.0, 16, 128
+        ),
+        "scale_rows_one": launch(scale_rows, meta(1, 128), meta(1, 128), 2.0, 1, 128),
+        "scale_rows_transposed": launch(scale_rows, x, meta(64, 128, strides=(1, 64)), 2.0, 16, 128),
+        "row_statistics": launch(row_statistics, meta(64), meta(64), h, 64, 128),
+        "row_statistics_odd": launch(row_statistics, meta(63), meta(63), meta(63, 100, dtype=HALF), 63, 128),
+        "histogram": launch(histogram, meta(64, dtype=torch.int32), w, 256, 64),
+        "batched_outer": launch(batched_outer, meta(4, 16, 32), meta(4, 16), meta(4, 32), 16, 32),
+        "select": launch(select, v, 256),
+        "stencil": launch(stencil, v, v, 4096, 256),
+        "halve_until_small": launch(halve_until_small, v, v, 1.0, 256),
+        "clipped": launch(clipped, v, v, 3, 256, 0.1, False),
+        "product": launch(product, meta(64, 64, dtype=HALF), h, meta(128, 64, dtype=HALF), 32, 32, 64, grid=(2, 2)),
+        "running_sum": launch(running_sum, x, x, 16, 128),
+        "add_all": launch(add_all, v, [v, v, v], 256),
+        "row_offsets": launch(row_offsets, x, x, 16, 128),
+        "row_offsets_odd": launch(
+            row_offsets, meta(50, 100, strides=(101, 1)), meta(50, 100, strides=(101, 1)), 16, 128
+        ),
+        "mixed_bits": launch(mixed_bits, w, w, 256),
+        "half_offset": launch(half_offset, meta(4096, dtype=HALF), meta(4096, dtype=HALF), 256),
+        "narrowed": launch(narrowed, meta(4096, dtype=torch.int16), w, 256),
+    }

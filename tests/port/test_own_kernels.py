@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Kernels that TileGym does not have: translated, built, equal in machine code, launched in the originals' place."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+ct = pytest.importorskip("cuda.tile")
+sys.path.insert(0, str(Path(__file__).parent / "own"))
+
+import kernels  # noqa: E402
+
+from tilegym_rs_backend import port  # noqa: E402
+from tilegym_rs_backend.errors import ToolchainError  # noqa: E402
+from tilegym_rs_backend.port.capture import capture  # noqa: E402
+from tilegym_rs_backend.port.capture import check_cuda_tile  # noqa: E402
+from tilegym_rs_backend.port.execute import execute  # noqa: E402
+from tilegym_rs_backend.port.redirect import redirect  # noqa: E402
+
+pytestmark = pytest.mark.cargo
+
+try:
+    check_cuda_tile()
+except ToolchainError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def original_launch(grid, kernel, args):
+    ct.launch(torch.cuda.current_stream(), grid, kernel, args)
+
+
+def rust_launch(grid, kernel, args):
+    rust = port.kernel(kernel)
+    ct.launch(None, grid, rust, args)
+
+
+@pytest.fixture(scope="module")
+def launches():
+    found = {name: capture(lambda p=program: p(original_launch, "meta")) for name, program in kernels.PROGRAMS.items()}
+    assert all(len(each) == 1 for each in found.values())
+    return {name: each[0] for name, each in found.items()}
+
+
+@pytest.fixture(scope="module")
+def compared(launches, tmp_path_factory):
+    from tilegym_rs_backend.port.compare import compare
+
+    try:
+        outcomes = compare(list(launches.values()), tmp_path_factory.mktemp("own") / "crate")
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    return dict(zip(launches, outcomes, strict=True))
+
+
+@pytest.mark.parametrize("name", kernels.PROGRAMS)
+def test_the_machine_code_is_the_originals(compared, name):
+    assert compared[name].verdict == "SASS-IDENTICAL", compared[name].detail
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    """All five translated and built in one go, for CPU tensors as the tests make them."""
+    found = []
+    for program in kernels.PROGRAMS.values():
+        found += capture(lambda p=program: p(original_launch, "cpu"), device="cpu")
+    try:
+        failed = redirect().kernels.prepare(found)
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    assert failed == {}
+
+
+@pytest.mark.parametrize("name", kernels.PROGRAMS)
+def test_a_rust_kernel_launches_like_its_original_and_gives_the_same_bits(prepared, name):
+    theirs = []
+    program = kernels.PROGRAMS[name]
+    capture(lambda: theirs.extend(program(original_launch, "cpu")), device="cpu", carry_out=execute)
+    ours = program(rust_launch, "cpu")
+    assert len(ours) == len(theirs) > 0
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_another_dtype_has_its_own_specialization(prepared, dtype):
+    [out] = kernels.run_stencil(rust_launch, "cpu", dtype)
+    x = kernels.numbers(300, dtype=dtype).double()
+    padded = torch.nn.functional.pad(x, (1, 1))
+    want = 0.25 * padded[:-2] + 0.5 * x + 0.25 * padded[2:]
+    torch.testing.assert_close(out.double(), want, rtol=2e-2, atol=2e-2)
+
+
+def test_what_is_no_kernel_is_named():
+    with pytest.raises(TypeError, match=r"takes a cuda\.tile\.kernel"):
+        port.kernel(lambda x: x)
+
+
+def test_a_launch_without_a_tensor_is_refused():
+    with pytest.raises(Exception, match="collatz: a launch needs a tensor"):
+        port.kernel(kernels.collatz).launch(None, (1,), (1, 2, 3))

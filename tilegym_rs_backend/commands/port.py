@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Translate an op's cuTile Python kernels to Rust, and prove that the machine code is equal; no GPU is needed.
+
+    tilegym-rs port rms_norm gelu
+    tilegym-rs port --all --arch sm_90
+    tilegym-rs port validate .cutile_rs/port/rms_norm
+
+Each op's folder holds the sources, the analysis, both sides' Tile IR and machine code, and a summary; each kernel ends
+in a line `VERDICT: ...`. What is there already for the same launch is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..errors import TilegymRsError
+from . import print_json
+
+HELP = "translate cuTile Python kernels to Rust and compare the machine code"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("ops", metavar="OP", nargs="*", help="ops with parity cases; or: validate DIR ...")
+    parser.add_argument("--all", action="store_true", help="every op")
+    parser.add_argument("--arch", default="sm_90", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, default=Path(".cutile_rs", "port"), help="default: %(default)s")
+    parser.add_argument("--per-kernel", type=int, default=2, metavar="N", help="launches per kernel (default: 2)")
+    parser.add_argument("--no-execute", action="store_true", help="leave out the execution on the CPU")
+    parser.add_argument("--json", action="store_true", help="the summary of all, as JSON on the last line")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Port; the exit status is 1 where a kernel was refused or differs."""
+    if options.ops[:1] == ["validate"]:
+        return _validate([Path(each) for each in options.ops[1:]])
+    from pytest_cutile_rs.suites import suites
+
+    known = suites()
+    wanted = list(known) if options.all else options.ops
+    unknown = sorted(set(wanted) - set(known))
+    if unknown or not wanted:
+        what = f"no op {', '.join(unknown)}" if unknown else "name an op, or --all"
+        raise TilegymRsError(f"{what}; ops with parity cases: {', '.join(known)}")
+    from ..port.pipeline import Pipeline
+
+    pipeline = Pipeline(options.arch, options.out, per_kernel=options.per_kernel, execute=not options.no_execute)
+    summary = pipeline.run({name: known[name] for name in wanted}, say=print)
+    if options.json:
+        print_json(summary)
+    return 0 if summary["identical"] == summary["launches"] and not summary["ops_without_launches"] else 1
+
+
+def _validate(folders: list[Path]) -> int:
+    from ..port.files import validate
+
+    if not folders:
+        raise TilegymRsError("validate: name a folder that `tilegym-rs port` wrote")
+    wrong = 0
+    for folder in folders:
+        problems = validate(folder)
+        wrong += bool(problems)
+        for problem in problems:
+            print(f"{folder}: {problem}")
+        print(f"VERDICT: {'FAIL' if problems else 'PASS'} {folder}")
+    return int(wrong > 0)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Which launches of an op are ported and compared: of each kernel a few that differ in what decides their text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from .capture import CapturedLaunch
+from .capture import capture
+from .capture import import_tilegym
+from .ported import key_of
+
+TUNINGS = (0, 1 << 30)
+"""The first and the last configuration of every tuner: they differ the most."""
+
+
+def case_launches(suite: Any, case: Any, arch: str, tuning: int = 0) -> list[CapturedLaunch]:
+    """Capture the launches of one parity case; on ``meta`` tensors, or on the CPU where host code reads a tensor.
+
+    Raises:
+        Exception: what the op raises on both.
+    """
+    import_tilegym().set_backend("cutile")
+    empty = dataclasses.replace(case, data="empty")
+
+    def captured(case: Any, device: str) -> list[CapturedLaunch]:
+        call = suite.inputs(case, device, 0)
+        return capture(lambda: suite.call(call, backend="cutile"), arch, tuning=tuning, device=device)
+
+    try:
+        return captured(empty, "meta")
+    except Exception:
+        return captured(case, "cpu")
+
+
+def chosen(
+    suite: Any, arch: str, per_kernel: int = 2, failed: Callable[[Any, Exception], None] | None = None
+) -> list[tuple[Any, CapturedLaunch]]:
+    """Return (case, launch) pairs of an op: up to ``per_kernel`` of each kernel, with different keys.
+
+    Args:
+        suite: the op's parity cases.
+        arch: to port for.
+        per_kernel: how many launches of a kernel are enough.
+        failed: told of each case that could not be captured, with the error.
+    """
+    kept: dict[str, dict[str, tuple[Any, CapturedLaunch]]] = {}
+    for case, tuning in _tries(suite):
+        try:
+            launches = case_launches(suite, case, arch, tuning)
+        except Exception as error:  # an op may refuse one dtype or shape and take the others
+            if failed is not None:
+                failed(case, error)
+            continue
+        for launch in launches:
+            mine = kept.setdefault(launch.name, {})
+            if len(mine) < per_kernel:
+                mine.setdefault(key_of(launch), (case, launch))
+    return [pair for mine in kept.values() for pair in mine.values()]
+
+
+def _tries(suite: Any) -> Iterator[tuple[Any, int]]:
+    """Cases in the order of what they add: one of each dtype and parameters first, small before large."""
+    cases = [case for case in suite.cases if case.structural and not case.raises and 0 not in case.shape]
+    cases.sort(key=suite.bytes_moved)
+    first: dict[tuple[Any, ...], Any] = {}
+    for case in cases:
+        first.setdefault((case.dtype, case.params, case.layout), case)
+    for tuning in TUNINGS:
+        for case in first.values():
+            yield case, tuning
