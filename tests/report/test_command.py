@@ -80,7 +80,7 @@ def test_merge_writes_every_format(folder, capsys) -> None:
     for number, one in enumerate(parts(whole)):
         write_all(Path(f"part{number}"), one, one.to_dict())
     text = printed(capsys, "merge", "part0", "part1", "part2/summary.json", "--to", "all", "--save")
-    assert text.splitlines()[0] == "3 reports, 23 results: all"
+    assert text.splitlines()[0] == "3 reports, 24 results: all"
     assert content(load(Path("all"))) == content(whole)
     assert {path.name for path in Path("all").iterdir()} >= {"summary.md", "summary.csv", "summary.html", "runs"}
     text = printed(capsys, "merge", "part0", "part2", "--to", "some")
@@ -95,7 +95,7 @@ def test_merge_refuses_and_writes_nothing(folder, capsys) -> None:
 
 def test_compare_and_trend_never_gate(folder, capsys) -> None:
     text = printed(capsys, "compare", "last~1", "last")
-    assert text.splitlines()[0] == "23 of 23 results have the same outcome"
+    assert text.splitlines()[0] == "24 of 24 results have the same outcome"
     assert "alpha[f16-4096x4096]" in text
     assert "+5.0%" in text
     raw = json.loads(printed(capsys, "compare", "run0", "run1", "--format", "json"))

@@ -56,7 +56,7 @@ def test_equal_runs_have_no_change() -> None:
     found = compare(report(), report(ident="again"))
     assert not found.table().rows
     assert len(found.table(everything=True).rows) == len(report().results)
-    assert found.notes() == ["23 of 23 results have the same outcome"]
+    assert found.notes() == ["24 of 24 results have the same outcome"]
 
 
 def test_a_change_within_the_intervals_is_not_called_clear() -> None:
@@ -99,6 +99,6 @@ def test_trend_leaves_other_machines_out_and_counts_them() -> None:
 
 def test_trend_of_one_op_by_case() -> None:
     found = trend([report()], op="beta", by_case=True)
-    assert list(found.lines) == [f"beta[bf16-{name}]" for name in ("100x100-ported", "1x1", "2x2", "3x3", "4x4")]
+    assert list(found.lines) == [f"beta[bf16-{name}]" for name in ("100x100-ported", "1x1", "2x2", "3x3", "4x4", "5x5")]
     assert found.lines["beta[bf16-1x1]"][0].text == "1 failed"
     assert found.lines["beta[bf16-100x100-ported]"][0].text == "0.999"

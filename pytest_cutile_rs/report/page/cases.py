@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from pytest_cutile_rs.report.model import Report
@@ -69,9 +70,19 @@ def _check(report: Report, result: CheckResult) -> Markup:
         tag("h4", TITLES[result.check], " ", status(result.status)),
         tag("p", result.reason) if result.reason else None,
         figures(result),
-        tag("p", "repeat: ", tag("code", command, class_="command"), class_="repeat"),
+        _command("repeat", command),
+        _command("both kernels in full", _diff(result)) if result.check == "ir" and result.data else None,
         class_="level-of-case",
     )
+
+
+def _command(title: str, command: str) -> Markup:
+    return tag("p", f"{title}: ", tag("code", command, class_="command"), class_="repeat")
+
+
+def _diff(result: CheckResult) -> str:
+    arch = result.data.get("arch")
+    return shlex.join(["tilegym-rs", "ir", "diff", result.op, result.case, *(["--arch", arch] if arch else [])])
 
 
 def _rank(results: Sequence[CheckResult]) -> int:
