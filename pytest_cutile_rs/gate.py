@@ -112,6 +112,7 @@ def judge(
     tileiras: Mapping[str, str] | None = None,
     noise_floor: stats.NoiseFloor | None = None,
     allow_non_gating: bool = False,
+    unobserved: str = "",
 ) -> CaseVerdict:
     """Judge one record.
 
@@ -121,10 +122,12 @@ def judge(
         tileiras: per side, the hash of the assembler that made its machine code; they have to be equal.
         noise_floor: of this machine; when it cannot resolve the threshold, nothing is decided.
         allow_non_gating: let a verdict rest on the event timer.
+        unobserved: why it is not known what the peer launched; then nothing shows that the comparison is fair.
     """
     for problem in (
         _missing(record, subject, peer, allow_non_gating),
         _unfair(record, subject, peer, expected or {}, tileiras or {}),
+        (UNFAIR, "unobserved", f"what the peer launched is not known: {unobserved}") if unobserved else None,
         _noisy(record, threshold, noise_floor),
     ):
         if problem is not None:

@@ -14,16 +14,17 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from collections.abc import MutableMapping
 from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-_PROC = Path("/proc/driver/nvidia/gpus")
+_DEVICES = Path("/dev")  # a container has the nodes of its own GPUs there; /proc shows the host's
 
 
-def visible(environment: MutableMapping[str, str], proc: Path = _PROC) -> tuple[str, ...]:
+def visible(environment: MutableMapping[str, str], devices: Path = _DEVICES) -> tuple[str, ...]:
     """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them; initialises nothing."""
     given = environment.get(VISIBLE)
     if given is not None:
@@ -33,17 +34,15 @@ def visible(environment: MutableMapping[str, str], proc: Path = _PROC) -> tuple[
                 break
             entries.append(entry)
         return tuple(entries)
-    try:
-        return tuple(str(index) for index, _ in enumerate(proc.iterdir()))
-    except OSError:
-        return ()
+    nodes = [node for node in devices.glob("nvidia*") if re.fullmatch(r"nvidia\d+", node.name)]
+    return tuple(str(index) for index in range(len(nodes)))
 
 
-def assign(worker: str, environment: MutableMapping[str, str] | None = None, proc: Path = _PROC) -> str | None:
+def assign(worker: str, environment: MutableMapping[str, str] | None = None, devices: Path = _DEVICES) -> str | None:
     """Give xdist worker ``gw3`` the GPU of its number, modulo their count; returns its name, None without a choice."""
     environment = os.environ if environment is None else environment
     number = int("".join(filter(str.isdigit, worker)) or 0)
-    gpus = visible(environment, proc)
+    gpus = visible(environment, devices)
     if len(gpus) < 2:
         return None
     chosen = number % len(gpus)

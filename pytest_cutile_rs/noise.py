@@ -18,7 +18,7 @@ from pytest_cutile_rs.timing.base import Timer
 
 BUDGET_S = 3.0
 # An A/A pair that cannot be measured gives way to the next one, this many times.
-SPARE = 5
+SPARE = 20
 
 
 class NoNoiseFloor(Exception):

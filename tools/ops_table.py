@@ -41,6 +41,20 @@ any output, `tolerance` the case file's (absolute + relative), never looser than
 
 {passed} of {total} ops execute and are within tolerance.
 
+What TileGym 1.5.1's implementations do wrong or not at all, found by executing the case files:
+
+- `softmax` of a transposed tensor, and `layer_norm_legacy` of a permuted one of rank 3, write to a copy of their output
+  and return the output uninitialised.
+- `mhc_gemm_rms_scale`: where the tuner splits K and the rows are no multiple of the tile, partial sums are written
+  beyond their buffer and lost (100 rows, tiles of 64, two splits: rows from 72 on are wrong).
+- `get_swiglu`, backward: division by zero for a tensor with fewer columns than SMs / rows, such as (3, 17).
+- `gelu` in its tanh approximation, backward: NaN instead of 0 or 1 for |x| above about 1e19.
+- `mhc_sinkhorn` works on a copy of a y that is not contiguous, so that y stays as it was.
+- `persistent_layer_norm` of no rows does not compile, `softmax` of rows without elements neither; `layer_norm` refuses
+  a tensor without elements.
+- `nvfp4_quantize`: the scale of a block below 6 * 2^-10 is rounded to zero, and its values become 0 / 0.
+- `relu`: NaN becomes 0, in PyTorch it stays.
+
 | op | case | launches | max error | tolerance | result |
 |---|---|---|---|---|---|
 """

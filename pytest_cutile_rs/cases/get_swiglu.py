@@ -25,7 +25,7 @@ from pytest_cutile_rs.cases._swiglu import swiglu
 from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "get_swiglu"
-_BACK = {"params": {BACKWARD: True}}
+_BACK: dict[str, Any] = {"params": {BACKWARD: True}}
 
 
 def _tilegym() -> list[Case]:

@@ -28,7 +28,7 @@ from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "get_swiglu_module"
 _NAMES = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
-_BACK = {"params": {BACKWARD: True}}
+_BACK: dict[str, Any] = {"params": {BACKWARD: True}}
 _WHY = "three matrix products: every one is rounded to the storage dtype, and so is silu before its product"
 
 
@@ -39,7 +39,9 @@ def _listed() -> list[Case]:
     found += cases(_OP, DTYPES, [(16, 64, 128), (5, 32, 33)], **_BACK)
     found += cases(_OP, ("f16", "bf16"), [(4096, 4096, 11008)], perf=True)
     found += [
-        case(_OP, dtype, (6, 64, 96), data=data, structural=False) for data in ("nan", "wide") for dtype in DTYPES
+        case(_OP, dtype, (6, 64, 96), data=data, structural=False)
+        for data in ("nan", "wide", "constant")
+        for dtype in DTYPES
     ]
     return [*found, case(_OP, "f32", (0, 64, 128), structural=False)]
 

@@ -41,6 +41,7 @@ def _all() -> list[Case]:
         _case("f16", ((1, 1, 1), (1, 300, 5), (200, 1, 64), (3, 3, 3), (129, 129, 129)), structural=False),
         _case("f16", ((64, 64, 64), (48, 32, 80)), data="nan", structural=False),
         _case("f16", ((64, 64, 64), (48, 32, 80)), layout="padded", structural=False),
+        _case("f16", ((64, 64, 64), (48, 32, 80)), data="positive", structural=False),
     ]
     # TileGym's own test: four groups of 128 to 1024, positive matrices.
     mixed: _Sizes = ((128, 256, 128), (256, 128, 512), (512, 1024, 256), (1024, 512, 1024))

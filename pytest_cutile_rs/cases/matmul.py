@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
-from typing import ClassVar
 
 from pytest_cutile_rs.case import DTYPES
 from pytest_cutile_rs.case import ITEMSIZE
@@ -14,6 +12,9 @@ from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._products import NAN_POLICY
+from pytest_cutile_rs.cases._products import ROUNDING_POLICY
+from pytest_cutile_rs.cases._products import TOLERANCE
 from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "matmul"
@@ -111,13 +112,9 @@ class Matmul(OpSuite):
 
     name = _OP
     cases = tuple([*_tilegym(), *_timed(), *_flags(), *_sizes(), *_layouts(), *_data(), *_refusals()])
-    tolerance: ClassVar[Mapping[str, Tolerance]] = {
-        "f32": Tolerance(2e-3, 4e-3, "operands rounded to tf32 (11 bits); atol per sqrt(K), 6 sigma of that noise"),
-        "f16": Tolerance(1e-3, 1e-4, "fp32 accumulation, one rounding to 11 bits; atol per sqrt(K), the tensor core's"),
-        "bf16": Tolerance(8e-3, 1e-4, "fp32 accumulation, one rounding to 8 bits; atol per sqrt(K), the tensor core's"),
-    }
-    nan_policy = "a NaN, or inf times zero, makes its row or column of the product NaN; padding lanes add nothing"
-    rounding_policy = "fp32 accumulation (f32 operands as tf32), one rounding at the store"
+    tolerance = TOLERANCE
+    nan_policy = NAN_POLICY
+    rounding_policy = ROUNDING_POLICY
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """``a`` and ``b``, each already transposed in shape when its flag is set."""

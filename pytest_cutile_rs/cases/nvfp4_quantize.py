@@ -2,7 +2,7 @@
 """Parity of `nvfp4_quantize`: blocks of 16 elements as 4-bit floats with an 8-bit scale each.
 
 From sm_100 on: cuTile Python's front end refuses the 4-bit type for sm_90. Judged: the packed values, the first of two
-in the low half of a byte, and the scales in the order that Blackwell's tensor cores read them in: tiles of 128 rows and 4
+in the low half of a byte, and the scales in the order that tensor cores read them in: tiles of 128 rows and 4
 blocks, in which rows r, r + 32, r + 64 and r + 96 follow each other. Both are bytes and have to be equal.
 """
 

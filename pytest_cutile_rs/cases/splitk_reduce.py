@@ -23,7 +23,7 @@ from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "splitk_reduce"
 _HALF = ("f16", "bf16")
-_WIDE = {"params": {"partials": "f32"}, "tag": "f32-partials"}
+_WIDE: dict[str, Any] = {"params": {"partials": "f32"}, "tag": "f32-partials"}
 
 
 def _tilegym() -> list[Case]:

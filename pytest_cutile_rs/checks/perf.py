@@ -114,6 +114,7 @@ def check(
             expected=expected if record.timer != "event" else None,
             tileiras={side: digest for side, digest in tileiras.items() if digest},
             noise_floor=terms.noise_floor,
+            unobserved=str(seen[PEER].get("error", "")),
         )
 
     verdict = judge(terms.threshold)
@@ -138,11 +139,13 @@ def _first_calls(backend: Backend, peer: Peer, suite: OpSuite, call: Any, device
     found: dict[str, dict[str, Any]] = {SUBJECT: {}, PEER: {}}
     for side in (PEER, SUBJECT):
         begin = time.perf_counter()
-        with contextlib.suppress(Exception):
+        try:
             if side == PEER:
                 found[side] = dict(peer.observe(suite, call, device.arch))
             else:
                 backend.call(suite, call)
+        except Exception as error:
+            found[side] = {"error": f"{type(error).__name__}: {error}"}
         found[side]["first_call_s"] = round(time.perf_counter() - begin, 3)
     tuning = found[PEER].get("tuning", ())
     found[PEER]["tuning_s"] = round(sum(search.get("seconds", 0.0) for search in tuning), 3)

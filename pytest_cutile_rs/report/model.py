@@ -160,8 +160,8 @@ class Report:
         statuses = Counter(result.status for result in self.results)
         apart = "".join(f"; {statuses[name]} {name}" for name in (AMBIGUOUS, WAIVED) if statuses[name])
         aside = sum(result.status == PASS and result.peer_only for result in self.results)
-        nothing = f"nothing of ours {'passed' if apart else 'was checked'}"
         apart += f"; cuTile Python only: {aside} numerics" if aside else ""
+        nothing = f"nothing of ours {'passed' if apart else 'was checked'}"
         shortfall = self.shortfall() or ("" if text else nothing)
         if shortfall:
             return verdict_line(NOT_RUN, f"{shortfall}{apart}")

@@ -72,6 +72,22 @@ def test_a_corrupt_entry_is_found_and_replaced(store, assembler, damage):
     assert assembler.runs == 2
 
 
+def test_bytecode_is_kept_and_a_corrupt_file_is_made_again(store):
+    made = []
+
+    def front_end():
+        made.append(1)
+        return b"bytecode"
+
+    assert [artifacts.stored_bytecode("key", front_end) for _ in range(2)] == [b"bytecode"] * 2
+    assert len(made) == 1
+    (file,) = (path for path in (store.root / "bytecode").rglob("*") if path.is_file())
+    file.write_bytes(file.read_bytes()[:-1])
+    assert artifacts.stored_bytecode("key", front_end) == b"bytecode"
+    artifacts.stored_bytecode("other", front_end)
+    assert len(made) == 3
+
+
 def test_a_refusal_is_remembered_with_its_text(store, assembler):
     assembler.result = artifacts._Refused("tileiras (exit 3) refused k for sm_90: softmax.rs:12:3: bad tile")
     for _ in range(2):

@@ -3,12 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent / "own"))
 
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.checks import ir
@@ -19,23 +14,6 @@ ARCH = "sm_90"
 CASES = [("float16", 1000), ("float16", 1024), ("float32", 1000), ("bfloat16", 512)]
 
 pytestmark = pytest.mark.cargo
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    pytest.importorskip("torch")
-    pytest.importorskip("cuda.tile")
-    from crate import crate_with_own_kernels
-
-    from tilegym_rs_backend.build import ensure_library
-    from tilegym_rs_backend.errors import ToolchainError
-    from tilegym_rs_backend.library import Library
-
-    root = crate_with_own_kernels(tmp_path_factory.mktemp("crate"))
-    try:
-        return Library(ensure_library(root, reason="the tests' own pair of kernels"))
-    except ToolchainError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")

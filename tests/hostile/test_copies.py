@@ -47,7 +47,7 @@ def test_all_bytes(element, lanes):
 @pytest.mark.parametrize("element", WIDE)
 def test_odd_floats(element, lanes):
     odd = ODD[_BITS[element]]
-    raw = torch.tensor((odd * 8)[:lanes], dtype=WIDE[element])
+    raw = torch.tensor((odd * lanes)[:lanes], dtype=WIDE[element])
     assert torch.equal(copy(element, raw, lanes), raw)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Arithmetic at the edges of its types. Expectations: the Tile IR specification, IEEE 754, two's complement.
 
-What the specification leaves undefined (division by zero, shifts by a type's width, floats that no integer holds) has to
-leave the other elements alone, no more.
+What the specification leaves undefined (division by zero, shifts by a type's width, floats that no integer holds) has
+to leave the other elements alone, no more.
 """
 
 from __future__ import annotations
@@ -189,7 +189,6 @@ VALUES = {
         UP,
         [INF, -3.4028234663852886e38, 1e-45, MINUS_0],
     ),
-    "sqrt of subnormals, down": ("sqrt", "f64", [[4e-320, 1e308]], "f64", DOWN, [1.9999e-160, 1e154]),
     "sqrt of negatives": ("sqrt", "f32", [[-1.0, MINUS_0, INF, NAN]], "f32", {}, [NAN, MINUS_0, INF, NAN]),
     "rsqrt of zeros": ("rsqrt", "f32", [[0.0, MINUS_0, INF, -1.0]], "f32", {}, [INF, -INF, 0.0, NAN]),
     "remf": ("remf", "f32", [[5.0, -5.0, INF, 3.0], [0.0, 3.0, 2.0, INF]], "f32", {}, [NAN, -2.0, NAN, 3.0]),
@@ -224,12 +223,11 @@ VALUES = {
     ),
     "bfp8 of infinity": ("ftof", "f32", [[INF, 6e4, 7e4, NAN]], "f8E5M2", {}, [57344.0, 57344.0, 57344.0, NAN]),
     "cmpf of NaN is false in order": (
-        *("cmpf", "f32", [[NAN, 1.0, 0.0], [NAN, NAN, MINUS_0]][:2], "i1"),
+        *("cmpf", "f32", [[NAN, 1.0, 0.0], [NAN, NAN, MINUS_0]], "i1"),
         {"comparison_predicate": "equal", "comparison_ordering": "ordered"},
         [0, 0, 1],
     ),
 }
-VALUES = {name: case for name, case in VALUES.items() if name != "sqrt of subnormals, down"}
 
 
 def tensor(element, values):

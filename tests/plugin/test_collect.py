@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
 
+from pytest_cutile_rs.size import CPU
+from pytest_cutile_rs.size import EXECUTED_BYTES
+from pytest_cutile_rs.size import EXECUTED_FLOPS
+from pytest_cutile_rs.size import size_of
 from pytest_cutile_rs.suites import suites
+from tilegym_rs_backend.registration import native_ops
 
 ID = re.compile(r"cutile_rs::(numerics|ir|sass|perf)::\w+\[[\w.\-]+\]")
 
@@ -103,11 +109,55 @@ def test_malformed_case_ids_are_refused(parity) -> None:
     result.stderr.fnmatch_lines(["*suite alpha: case ids not unique or malformed*"])
 
 
-def test_the_built_in_suites_are_big_enough_and_quick_is_small() -> None:
+def test_every_built_in_suite_has_quick_cases_that_a_cpu_can_run() -> None:
     for name, suite in suites().items():
-        assert len(suite.cases) >= 40, name
-        assert 3 <= sum(case.quick for case in suite.cases) <= 8, name
-        assert {case.dtype for case in suite.cases} == {"f32", "f16", "bf16"}
+        quick = [case for case in suite.cases if case.quick]
+        assert 1 <= len(quick) <= 8, name
+        assert any(size_of(suite, case) == CPU for case in quick), name
         assert {case.op for case in suite.cases} == {name}
+        assert all(suite.bytes_moved(case) > 0 or 0 in case.shape or case.raises for case in suite.cases), name
+
+
+def test_the_suites_of_native_ops_are_big() -> None:
+    for name in native_ops():
+        suite = suites()[name]
+        assert len(suite.cases) >= 40, name
+        assert sum(case.quick for case in suite.cases) >= 3, name
+        assert {case.dtype for case in suite.cases} == {"f32", "f16", "bf16"}
         assert any(case.raises for case in suite.cases)
         assert any(0 in case.shape for case in suite.cases)
+
+
+@pytest.mark.parametrize("name", sorted(suites()))
+def test_every_dtype_layout_and_kind_of_data_has_a_case_that_a_cpu_can_execute(name: str) -> None:
+    suite = suites()[name]
+    cases = [case for case in suite.cases if not case.raises]
+    wanted = {(case.dtype, case.layout, case.data) for case in cases}
+    there = {(case.dtype, case.layout, case.data) for case in cases if size_of(suite, case) == CPU}
+    assert wanted - there == set()
+
+
+@pytest.mark.parametrize("name", ["softmax", "silu_and_mul", "matmul"])
+def test_at_least_forty_cases_are_of_cpu_size(name: str) -> None:
+    suite = suites()[name]
+    assert sum(size_of(suite, case) == CPU for case in suite.cases if not case.raises) >= 40
+
+
+def test_the_size_follows_bytes_and_operations() -> None:
+    class Sized(type(suites()["softmax"])):
+        moved = computed = 0
+
+        def bytes_moved(self, case):
+            return self.moved
+
+        def flops(self, case):
+            return self.computed
+
+    suite = Sized()
+    case = suite.cases[0]
+    assert size_of(suite, case) == "cpu"
+    suite.moved = EXECUTED_BYTES + 1
+    assert size_of(suite, case) == "gpu"
+    assert size_of(suite, dataclasses.replace(case, raises="refused")) == "cpu"
+    suite.moved, suite.computed = 0, EXECUTED_FLOPS + 1
+    assert size_of(suite, case) == "gpu"

@@ -93,8 +93,8 @@ def test_a_machine_that_tells_equal_sides_apart_judges_nothing(gated) -> None:
 @pytest.mark.parametrize(
     ("choice", "outcome", "code", "last"),
     [
-        ("xfail", {"xfailed": 1}, 0, "VERDICT: NOT-RUN nothing passed; 1 AMBIGUOUS"),
-        ("pass", {"passed": 1}, 0, "VERDICT: NOT-RUN nothing passed; 1 AMBIGUOUS"),
+        ("xfail", {"xfailed": 1}, 0, "VERDICT: NOT-RUN nothing of ours passed; 1 AMBIGUOUS"),
+        ("pass", {"passed": 1}, 0, "VERDICT: NOT-RUN nothing of ours passed; 1 AMBIGUOUS"),
         ("fail", {"failed": 1}, 1, "VERDICT: FAIL failed: 1 perf"),
     ],
 )

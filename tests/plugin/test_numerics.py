@@ -21,11 +21,12 @@ from pytest_cutile_rs.peers.base import PeerFault
 from pytest_cutile_rs.peers.base import PeerRun
 from pytest_cutile_rs.size import size_of
 from pytest_cutile_rs.suites import suites
+from tilegym_rs_backend.registration import native_ops
 
 CPU = Device("cpu")
 SMALL = [
     (suite, case)
-    for suite in suites().values()
+    for suite in (suites()[name] for name in native_ops())
     for case in suite.cases
     if not case.raises and max(case.shape) <= 1100 and suite.bytes_moved(case) < 1 << 21
 ]

@@ -181,7 +181,7 @@ def test_an_op_without_a_kernel_of_ours_is_counted_apart(parity) -> None:
 
 def test_a_run_of_such_ops_alone_passes_nothing(parity) -> None:
     result = parity("--cutile-rs", "--cutile-rs-checks", "numerics", answers={"numerics": "alone"})
-    result.stdout.fnmatch_lines(["VERDICT: NOT-RUN nothing of ours was checked; cuTile Python only: 8 numerics"])
+    result.stdout.fnmatch_lines(["VERDICT: NOT-RUN nothing of ours passed; cuTile Python only: 8 numerics"])
 
 
 def test_an_interrupted_run_leaves_a_valid_report(parity) -> None:

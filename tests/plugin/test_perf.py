@@ -116,6 +116,18 @@ def test_a_peer_that_launched_another_kernel_than_it_asked_for_is_unfair() -> No
     assert "side py should run _softmax_kernel, ran some_other_kernel" in result.reason
 
 
+def test_a_peer_that_cannot_be_observed_is_unfair() -> None:
+    def blind(side: Side) -> None:
+        def observe(suite: Any, call: Any, arch: str) -> Any:
+            raise TypeError("another cuda-tile")
+
+        side.observe = observe  # type: ignore[method-assign]
+
+    result = measure(10.0, 12.5, peer=blind)
+    assert (result.status, result.data["code"]) == ("UNFAIR", "unobserved")
+    assert "TypeError: another cuda-tile" in result.reason
+
+
 def test_two_assemblers_are_unfair_and_both_are_recorded() -> None:
     result = measure(10.0, 12.5, peer=lambda side: setattr(side, "tileiras", "other"))
     assert (result.status, result.data["code"]) == ("UNFAIR", "tileiras_differs")

@@ -97,11 +97,13 @@ def test_visible_gpus_are_those_of_the_environment(given: str, found: tuple[str,
     assert gpus.visible({gpus.VISIBLE: given}) == found
 
 
-def test_without_the_variable_the_driver_is_asked(tmp_path: Path) -> None:
+def test_without_the_variable_the_device_nodes_are_counted(tmp_path: Path) -> None:
     assert gpus.visible({}, tmp_path / "none") == ()
-    for name in ("0000:01:00.0", "0000:02:00.0"):
-        (tmp_path / name).mkdir()
+    for name in ("nvidia3", "nvidia5", "nvidiactl", "nvidia-uvm", "nvidia5x"):
+        (tmp_path / name).touch()
     assert gpus.visible({}, tmp_path) == ("0", "1")
+    environment: dict[str, str] = {}
+    assert gpus.assign("gw1", environment, tmp_path) == environment[gpus.VISIBLE] == "1"
 
 
 def test_workers_take_gpus_in_turn() -> None:

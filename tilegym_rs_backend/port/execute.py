@@ -25,10 +25,11 @@ def execute(launch: CapturedLaunch, options: Options | None = None) -> Statistic
     """
     # Every extent stays a parameter, so that a tensor always stands for address, extents and strides.
     program = bytecode(launch, singleton_extents=False)
-    return run_launch(program, launch.grid, list(_arguments(launch)), options=options)
+    return run_launch(program, launch.grid, list(arguments(launch)), options=options)
 
 
-def _arguments(launch: CapturedLaunch) -> Iterator[Any]:
+def arguments(launch: CapturedLaunch) -> Iterator[Any]:
+    """What the kernel takes at run time: the arguments without constants, tuples spread."""
     for name, value in zip(launch.parameters, launch.args, strict=True):
         if name not in launch.constants:
             yield from value if isinstance(value, tuple) else (value,)

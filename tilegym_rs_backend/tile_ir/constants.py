@@ -17,10 +17,10 @@ def plain(data: bytes, kind: Type) -> bytes:
     """
     if not isinstance(kind, TileType) or not isinstance(kind.element, ScalarType):
         return data
+    count, width = math.prod(kind.shape), max(1, kind.element.bits // 8)
     if kind.element.name == "i1":
-        data = _truth_values(data, math.prod(kind.shape))
-    width = max(1, kind.element.bits // 8)
-    if len(data) > width and data == data[:width] * (len(data) // width):
+        data = _truth_values(data, count)
+    if len(data) == width * count and data == data[:width] * count:
         return data[:width]
     return data
 

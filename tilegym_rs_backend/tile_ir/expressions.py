@@ -29,9 +29,9 @@ class Expressions:
         """A constant tile; elements that are all equal count as one."""
         data = plain(data, kind)
         number = self.number(("constant", kind, data))
-        if isinstance(kind, TileType) and isinstance(kind.element, ScalarType):
-            if len(data) == max(1, kind.element.bits // 8):
-                self.splats[number] = data
+        element = kind.element if isinstance(kind, TileType) else None
+        if isinstance(element, ScalarType) and len(data) == max(1, element.bits // 8):
+            self.splats[number] = data
         return number
 
     def join(self, tokens: Sequence[int]) -> int:

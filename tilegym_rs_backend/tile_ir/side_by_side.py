@@ -14,6 +14,7 @@ from tilegym_rs_backend.tile_ir.model import Op
 from tilegym_rs_backend.tile_ir.printer import Line
 from tilegym_rs_backend.tile_ir.printer import lines
 from tilegym_rs_backend.tile_ir.printer import place
+from tilegym_rs_backend.tile_ir.printer import printable
 
 _NAMES = re.compile(r"%\w+")
 _SAME, _CHANGED, _OURS, _THEIRS = " ", "|", "<", ">"
@@ -29,7 +30,8 @@ def side_by_side(ours: Function, theirs: Function, width: int = 160, *, only_dif
     (``|``), or one of ours (``<``) or theirs (``>``) alone.
     """
     column = (max(width, NARROWEST) - 3) // 2
-    rows = [f"{_fit('ours: ' + ours.name, column)}   {_fit('theirs: ' + theirs.name, column).rstrip()}"]
+    titles = [f"ours: {printable(ours.name)}", f"theirs: {printable(theirs.name)}"]
+    rows = [f"{_fit(titles[0], column)}   {_fit(titles[1], column).rstrip()}"]
     skipped = 0
     sides = [_live(function) if only_differences else lines(function) for function in (ours, theirs)]
     for mark, left, right in _aligned(*sides):

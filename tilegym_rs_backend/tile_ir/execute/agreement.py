@@ -77,8 +77,9 @@ def _moved(op: Op, operands: Sequence[Type], results: Sequence[Type]) -> bool:
         return whole and tuple(first[axis] for axis in order if isinstance(axis, int)) == last  # type: ignore[union-attr]
     if op.opcode in ("reduce", "scan"):
         axis = op.attributes["dim"]
-        kept = op.opcode == "scan" or not isinstance(axis, int)
-        wanted = first if kept else (*first[:axis], *first[axis + 1 :])  # type: ignore[operator, misc]
+        wanted = first
+        if op.opcode == "reduce" and isinstance(axis, int):
+            wanted = (*first[:axis], *first[axis + 1 :])
         return set(shapes) == {first} and set(into) == {wanted}
     if op.opcode in ("mmaf", "mmai"):
         a, b, c = shapes

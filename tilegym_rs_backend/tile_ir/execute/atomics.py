@@ -55,6 +55,8 @@ _MODES: dict[str, Update] = {
 def update(op: Op, element: ScalarType) -> Update:
     """Return the function (old, argument) -> new of an atomic operation's mode."""
     mode = text(op, "mode")
+    if mode != "xchg" and element.is_float != (mode == "addf"):
+        raise ExecutionError("malformed", f"atomic {mode} of {element}", op=op.opcode, loc=op.loc)
     if mode == "addf":
         rounding = rounder(element)
         return np.add if rounding is None else lambda a, b: rounding(a + b)

@@ -98,7 +98,9 @@ class Compiler:
         try:
             check(op)
             return builder(op, self)
-        except ExecutionError:
+        except ExecutionError as error:
+            if not error.op:
+                error.op, error.loc = op.opcode, op.loc
             raise
         except MALFORMED as error:
             text = f"an attribute, a type or a number of operands does not fit: {type(error).__name__}: {error}"

@@ -202,7 +202,7 @@ def _trip_counter(is_unsigned: bool) -> Callable[[Array, Array, Array], Array]:
         ahead = upper > lower
         distance = np.where(ahead, upper.astype(np.uint64) - lower.astype(np.uint64), np.uint64(1))
         trips = ((distance - np.uint64(1)) // step.astype(np.uint64) + np.uint64(1)) * ahead
-        return np.minimum(trips, np.uint64(_MOST_TURNS)).astype(np.int64)
+        return np.asarray(np.minimum(trips, np.uint64(_MOST_TURNS)).astype(np.int64))
 
     return count
 

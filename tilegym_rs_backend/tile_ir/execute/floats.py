@@ -223,10 +223,9 @@ def _exact(op: Op, compiler: Compiler) -> Step:
 def extremum(opcode: str, propagate_nan: bool) -> Function:
     """Return maxf or minf: of a number and a NaN the number, or NaN with `propagate_nan`; +0 is greater than -0."""
     sign = 1.0 if opcode == "maxf" else -1.0
+    plain: Function = np.minimum if propagate_nan else np.fmin
     if opcode == "maxf":
         plain = np.maximum if propagate_nan else np.fmax
-    else:
-        plain = np.minimum if propagate_nan else np.fmin
 
     def function(a: Array, b: Array) -> Array:
         result = plain(a, b)

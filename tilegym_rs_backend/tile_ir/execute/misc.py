@@ -147,7 +147,7 @@ def _fits(op: Op, predicate: Any) -> None:
         if predicate.divisor & (predicate.divisor - 1) or predicate.divisor >> 63:
             wrong = "the divisor is no power of two"
         elif (predicate.every is None) != (predicate.along is None) or (
-            predicate.every is not None and not (0 < predicate.every and 0 <= (predicate.along or 0) < rank)
+            predicate.every is not None and not (predicate.every > 0 and 0 <= (predicate.along or 0) < rank)
         ):
             wrong = "every and along do not fit the operand"
         elif isinstance(type, TileType) and not numbers:
@@ -199,11 +199,14 @@ def _assert(op: Op, compiler: Compiler) -> Step:
     return step
 
 
-_CONVERSION = re.compile(r"%[-+ #0-9.]*(?:hh|h|ll|l)?[diouxXeEfFgG]|\{[^}]*\}")
+_CONVERSION = re.compile(r"%%|%[-+ #0-9.]*(?:hh|h|ll|l)?[diouxXeEfFgG]|\{[^}]*\}")
 
 
 def _fill(form: str, shown: Iterator[str]) -> str:
-    return _CONVERSION.sub(lambda match: next(shown, match.group()), form)
+    def one(match: re.Match[str]) -> str:
+        return "%" if match.group() == "%%" else next(shown, match.group())
+
+    return _CONVERSION.sub(one, form)
 
 
 @builds("print_tko")

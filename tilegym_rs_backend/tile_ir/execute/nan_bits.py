@@ -35,7 +35,7 @@ def decoding(decode: Callable[[Array], Array], mantissa: int) -> Callable[[Array
 
 
 def encoding(encode: Callable[[Array], Array], mantissa: int) -> Callable[[Array], Array]:
-    """Return `encode`, which then writes the upper bits of a NaN; those that would make it an infinity as the quiet one."""
+    """Return `encode`, which then writes a NaN's upper bits, or the quiet NaN where those are an infinity's."""
     shift = np.uint32(_F32_MANTISSA - mantissa)
 
     def function(values: Array) -> Array:

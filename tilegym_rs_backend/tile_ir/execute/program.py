@@ -96,7 +96,7 @@ class Run:
 
     def synchronized(self, blocks: Array) -> Array:
         """Return which of these blocks of the batch did."""
-        return self._synchronized[blocks - self.first_block]
+        return np.asarray(self._synchronized[blocks - self.first_block])
 
     def turned(self, frame: Frame, site: Site) -> None:
         """Count a turn of a loop.
