@@ -19,7 +19,7 @@ FIELDS = (
     *_FIGURES,
     *(f"us_{side}" for side in _SIDES),
     *(f"host_us_{side}" for side in _SIDES),
-    *("blocks", "variant", "structure", "size", "peer_only", "seconds", "id"),
+    *("blocks", "variant", "structure", "seconds", "id", "size", "peer_only"),
 )
 
 
@@ -29,7 +29,8 @@ def render(report: Report) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(FIELDS)
     for one in report.results:
-        writer.writerow([*_row(one), round(report.seconds.get(one.nodeid, 0.0), 4), one.nodeid])
+        rest = [round(report.seconds.get(one.nodeid, 0.0), 4), one.nodeid, one.size, "yes" if one.peer_only else ""]
+        writer.writerow([*_row(one), *rest])
     return out.getvalue()
 
 
@@ -44,6 +45,4 @@ def _row(one: CheckResult) -> list[Any]:
         len(blocks) if blocks is not None else None,
         ", ".join(variants([one])),
         level(one),
-        one.size,
-        "yes" if one.peer_only else "",
     ]
