@@ -63,8 +63,9 @@ class Backend(Protocol):
     def prepare(self) -> None:
         """Registers the backend; called once, before the first item."""
 
-    def implements(self, op: str) -> bool:
-        """Whether there is a kernel of this side for the op; without one only cuTile Python's side is looked at."""
+    def kind(self, op: str) -> str:
+        """Which kernels of this side serve the op: ``"native"``, ``"ported"`` (translated from cuTile Python), or
+        ``""``: there are none, and only cuTile Python's side is looked at."""
 
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
@@ -85,21 +86,23 @@ class Backend(Protocol):
 class CutileRsBackend:
     """`tilegym_rs_backend`, through TileGym's dispatcher."""
 
-    def __init__(self) -> None:
+    def __init__(self, variant: str = "auto") -> None:
         self._device: Device | None = None
+        self._variant = variant
 
     def prepare(self) -> None:
         """Registers `cutile_rs`, and stops TileGym from answering with another backend."""
         os.environ["DISABLE_FALLBACK"] = "1"
+        os.environ["TILEGYM_RS_VARIANT"] = self._variant
         from tilegym_rs_backend import registration
 
         registration.register()
 
-    def implements(self, op: str) -> bool:
-        """See `Backend`: what the registration has."""
-        from tilegym_rs_backend.registration import native_ops
+    def kind(self, op: str) -> str:
+        """See `Backend`: what the registration says."""
+        from tilegym_rs_backend.registration import kind
 
-        return op in native_ops()
+        return kind(op)
 
     def device(self) -> Device:
         """The current CUDA device, or the reason there is none."""

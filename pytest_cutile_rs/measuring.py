@@ -72,7 +72,7 @@ class Measuring:
     def noise_floor(self) -> NoiseFloor | None:
         """Of this machine, measured when the first perf item asks for it; None with ``--cutile-rs-self-check 0``.
 
-        The pairs are cases of ops whose numbers were found right, ours on both sides.
+        The pairs are cases of our ops whose numbers were found right, ours on both sides.
 
         Raises:
             TimingUnavailable: there is no clock.
@@ -86,7 +86,8 @@ class Measuring:
             return None
         if self._no_floor is not None:
             raise self._no_floor
-        ready = self._session.ops_that_passed("numerics")
+        kind = self._session.backend.kind
+        ready = {op for op in self._session.ops_that_passed("numerics") if kind(op)}
         timed = [(suite, case) for check, suite, case in self._session.cases() if check == "perf" and case.op in ready]
         pairs = (
             (f"{case.op}[{case.id}]", functools.partial(self._side, suite, case))

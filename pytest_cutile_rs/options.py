@@ -47,6 +47,7 @@ _VALUED = (
     _Option("ops", "", "OP[,OP]", "ops to check (default: all)"),
     _Option("dtypes", "", "DTYPE[,DTYPE]", f"dtypes to check, of {','.join(TORCH_DTYPES)} (default: all)"),
     _Option("checks", ",".join(CHECKS), "CHECK[,CHECK]", f"checks to run (default: {','.join(CHECKS)})"),
+    _Option("variant", "auto", "auto|native|ported", "kernels to run; auto: native where there are (default: auto)"),
     _Option("arch", "", "ARCH", "architecture to compile for (default: the GPU's own, sm_90 without a GPU)"),
     _Option("out", ".cutile_rs", "DIR", "folder of the reports (default: .cutile_rs)"),
     _Option("seed", "0", "N", "seed of the inputs and of the measurement order (default: 0)"),
@@ -90,6 +91,7 @@ class Options:
     waivers: tuple[Waiver, ...] = ()
     shard: Shard = field(default_factory=Shard)
     ambiguous: str = "xfail"
+    variant: str = "auto"
     protocol: str = ""
     timer: str = "cupti"
     self_check: int = 3
@@ -215,6 +217,7 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         thresholds={} if given else project.thresholds,
         waivers=project.waivers,
         shard=_shard(value("cutile_rs_shard")),
+        variant=_choice("--cutile-rs-variant", value("cutile_rs_variant"), ("auto", "native", "ported")),
         ambiguous=_choice("--cutile-rs-ambiguous", value("cutile_rs_ambiguous"), ("xfail", "fail", "pass")),
         protocol=_choice("--cutile-rs-protocol", value("cutile_rs_protocol"), ("", "best-of-4")),
         timer=_choice("--cutile-rs-timer", value("cutile_rs_timer"), ("cupti", "event")),

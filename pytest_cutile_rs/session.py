@@ -56,8 +56,12 @@ class ParitySession:
     @cached_property
     def backend(self) -> Backend:
         """The side under test, registered."""
-        found: Backend = self.config.hook.pytest_cutile_rs_backend(config=self.config) or CutileRsBackend()
+        found: Backend = self._replaced_backend() or CutileRsBackend(self.options.variant)
         found.prepare()
+        return found
+
+    def _replaced_backend(self) -> Backend | None:
+        found: Backend | None = self.config.hook.pytest_cutile_rs_backend(config=self.config)
         return found
 
     @cached_property
@@ -89,7 +93,13 @@ class ParitySession:
                     continue
                 for case in suite.cases:
                     if check in case.checks and case.dtype in options.dtypes and (case.quick or not options.quick):
-                        yield check, suite, case
+                        yield check, suite, self._named(case)
+
+    def _named(self, case: Case) -> Case:
+        """A variant that was asked for is part of the id, so that results of two variants are never mixed."""
+        if self.options.variant == "auto":
+            return case
+        return dataclasses.replace(case, id=f"{case.id}-{self.options.variant}")
 
     def run(self, check: str, suite: OpSuite, case: Case) -> CheckResult:
         """Runs one check of one case, once; a check that cannot run here is NOT-RUN with its reason.
@@ -124,7 +134,7 @@ class ParitySession:
             "sass": self._sass,
             "perf": self._perf,
         }
-        if check != "numerics" and not self.backend.implements(suite.name):
+        if check != "numerics" and not self.backend.kind(suite.name):
             return CheckResult(check, case.op, case.id, NOT_RUN, NO_KERNEL, dtype=case.dtype)
         return runners[check](suite, case)
 
@@ -142,7 +152,9 @@ class ParitySession:
             return CheckResult("ir", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
         from pytest_cutile_rs.checks import ir
 
-        found: CheckResult = ir.check(case, self.ours(suite, case), self.theirs(suite, case), arch=self.arch)
+        found: CheckResult = ir.check(
+            case, self.ours(suite, case), self.theirs(suite, case), arch=suite.arch_for(self.arch)
+        )
         return found
 
     def _sass(self, suite: OpSuite, case: Case) -> CheckResult:
@@ -152,7 +164,12 @@ class ParitySession:
         from pytest_cutile_rs.checks import sass
 
         found: CheckResult = sass.check(
-            case, self.ours(suite, case), self.theirs(suite, case), arch=self.arch, assemble=self.backend.assemble
+            case,
+            self.ours(suite, case),
+            self.theirs(suite, case),
+            arch=suite.arch_for(self.arch),
+            assemble=self.backend.assemble,
+            variant=self.backend.kind(suite.name),
         )
         return found
 
@@ -178,14 +195,14 @@ class ParitySession:
         """Our launches of a case, captured once."""
         key = ("ours", case.op, case.id)
         if key not in self._launches:
-            self._launches[key] = self.backend.launches(suite, case, self.arch)
+            self._launches[key] = self.backend.launches(suite, case, suite.arch_for(self.arch))
         return self._launches[key]
 
     def theirs(self, suite: OpSuite, case: Case) -> tuple[Any, ...]:
         """The peer's launches of a case, captured once."""
         key = ("theirs", case.op, case.id)
         if key not in self._launches:
-            self._launches[key] = tuple(self.peer.launches(suite, case, self.arch))
+            self._launches[key] = tuple(self.peer.launches(suite, case, suite.arch_for(self.arch)))
         return self._launches[key]
 
     def record(self) -> dict[str, Any]:

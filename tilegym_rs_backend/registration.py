@@ -107,6 +107,25 @@ def variant() -> str:
     return wanted
 
 
+def kind(op: str) -> str:
+    """Return which kernels serve an op: ``"native"``, ``"ported"``, or ``""``: neither can here.
+
+    Nothing is imported, translated or built for the answer.
+    """
+    wanted = variant()
+    if op in native_ops() and wanted != "ported":
+        return "native"
+    if wanted == "native":
+        return ""
+    from .port.installed import check_cuda_tile
+
+    try:
+        check_cuda_tile()
+    except ToolchainError:
+        return ""
+    return "ported"
+
+
 def implementation(op: str) -> Callable[..., Any]:
     """Return our implementation of a TileGym op: native kernels, or TileGym's own wrapper over translated ones.
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Executes TileGym's cuTile Python ops on the CPU, from the case files, and writes docs/ops.md.
 
-    PYTHONPATH=. python tools/ops_table.py --write          the smallest TileGym case of every op, to docs/ops.md
+    PYTHONPATH=. python tools/ops_table.py --write          the smallest case of every op, to docs/ops.md
     PYTHONPATH=. python tools/ops_table.py softmax bmm      these ops alone, to stdout
     PYTHONPATH=. python tools/ops_table.py softmax --every  every case that is small enough; a case id picks one
 
-The smallest TileGym case of an op is the first one of its case file. Exit status 1: an op could not be executed or is
+The smallest case of an op is the first one of its case file. Exit status 1: an op could not be executed or is
 out of tolerance.
 """
 
@@ -35,9 +35,10 @@ HEAD = """\
 # TileGym's ops, executed on a CPU
 
 `python tools/ops_table.py --write` wrote this page: it runs the cuTile Python implementation of each op that TileGym
-registers, captures its launches as for {arch}, executes their bytecode on the CPU and compares with the case file's
-fp64 reference. One case per op, the smallest of TileGym's own test shapes; `max error` is the largest absolute error of
-any output, `tolerance` the case file's (absolute + relative), never looser than TileGym's.
+registers, captures its launches as for {arch} (nvfp4_quantize: sm_100, since sm_90 has no 4-bit floats), executes their
+bytecode on the CPU and compares with the case file's fp64 reference. One case per op, the first of its case file: the
+smallest of TileGym's own test shapes, or a smaller one of ours. `max error` is the largest absolute error of any
+output, `tolerance` the case file's (absolute + relative times x).
 
 {passed} of {total} ops execute and are within tolerance.
 

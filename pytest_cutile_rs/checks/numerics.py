@@ -60,15 +60,15 @@ def check(
 
     A refusal case needs no device and no peer. Everything else is NOT-RUN without a device.
     """
-    ours = backend.implements(suite.name)
+    kind = backend.kind(suite.name)
     if case.raises:
-        return _refusal(backend, suite, case, arch) if ours else _result(case, NOT_RUN, NO_KERNEL)
+        return _refusal(backend, suite, case, arch) if kind else _result(case, NOT_RUN, NO_KERNEL)
     if not device.kind:
         return _result(case, NOT_RUN, device.reason)
     if device.kind == "cpu" and size_of(suite, case) == GPU:
         return _result(case, NOT_RUN, f"too large to execute on a CPU; {device.reason}")
-    if ours:
-        return _both(backend, peer(), suite, case, device.kind, arch, seed)
+    if kind:
+        return _both(backend, kind, peer(), suite, case, device.kind, arch, seed)
     if device.kind != "cpu":
         return _result(case, NOT_RUN, NO_KERNEL)
     return _peer_only(peer(), suite, case, arch, seed)
@@ -92,7 +92,9 @@ def _wanted(case: Case, text: str) -> str:
     return f"want an error that matches {case.raises!r}\ngot  {text}"
 
 
-def _both(backend: Backend, peer: Peer, suite: OpSuite, case: Case, device: str, arch: str, seed: int) -> CheckResult:
+def _both(
+    backend: Backend, kind: str, peer: Peer, suite: OpSuite, case: Case, device: str, arch: str, seed: int
+) -> CheckResult:
     call = suite.inputs(case, device, case.seed(seed))
     with ThreadPoolExecutor(1) as beside:
         # On a CPU the peer works in a process of its own, so both sides run at once; on a GPU they take turns.
@@ -107,10 +109,12 @@ def _both(backend: Backend, peer: Peer, suite: OpSuite, case: Case, device: str,
         kinds = len(theirs.run.approximate) if theirs.run else 0
         if device == "cpu" and compared.ok:  # a wrong result is no measure
             problems += judging.worse(ours, compared, kinds)
-    if suite.bit_equal:
+    # A translation executed on a CPU computes what its original does, operation by operation.
+    if suite.bit_equal or (kind == "ported" and device == "cpu"):
         problems += judging.unequal(ours, compared) if compared else [f"nothing to be equal to: {theirs.note}"]
     data = _data(suite, case, theirs, compared, seed, device)
     data["ours"] = ours.figures()
+    data["variant"] = kind
     data["error_ratio"] = judging.ratio(ours, compared) if compared else None
     data["guarded_allocations"] = len(bands.buffers)
     if not problems:

@@ -13,7 +13,7 @@ MACHINE = ("GPU model", "driver", "arch")
 # What has to be equal for results to be those of one run.
 SHARD = (
     *("library build", "driver", "GPU model", "arch", "tileiras", "torch", "tilegym", "cuda-tile"),
-    *("seed", "threshold", "timer"),
+    *("seed", "threshold", "timer", "variant"),
 )
 
 
@@ -33,6 +33,7 @@ def identity(report: Report) -> dict[str, str]:
         "seed": _text(options.get("seed")),
         "threshold": _text(options.get("threshold")),
         "timer": ", ".join(sorted(timers)),
+        "variant": _text(options.get("variant") or "auto"),
     }
 
 

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 # What changes an item's outcome, with the default that needs no mention. The seed is always given.
-_OPTIONS = (("arch", ""), ("perf_budget", 20.0), ("timer", "cupti"), ("protocol", ""), ("ambiguous", "xfail"))
+_OPTIONS = (
+    *(("arch", ""), ("perf_budget", 20.0), ("timer", "cupti"), ("protocol", ""), ("ambiguous", "xfail")),
+    ("variant", "auto"),
+)
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:

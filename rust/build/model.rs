@@ -41,10 +41,10 @@ pub const TAIL: [(&str, &str, &str); 8] = [
 /// The library's own functions: a part of the header, and names that no kernel can have.
 pub const FIXED: &str = include_str!("fixed.h");
 
+/// `Flattened` is a tensor written as its address, extents and strides: as many Rust parameters, one descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Tensor { elem: String, rank: usize },
-    /// A tensor written as its address, extents and strides: as many Rust parameters, one descriptor.
     Flattened { elem: String, rank: usize },
     Pointer { elem: String },
     Scalar { ty: String },

@@ -59,7 +59,8 @@ fn compile(kernel: &'static Kernel, decoded: &Decoded, arch: &str) -> std::resul
         }
     }
     let strides: Vec<(&str, &[i32])> = strides.iter().map(|(name, s)| (*name, s.as_slice())).collect();
-    let scalars: Vec<(&str, DivHint)> = scalars.iter().map(|(name, hint): &(String, DivHint)| (name.as_str(), *hint)).collect();
+    let scalars: Vec<(&str, DivHint)> =
+        scalars.iter().map(|(name, hint): &(String, DivHint)| (name.as_str(), *hint)).collect();
     let artifacts = KernelCompiler::new(kernel.ast, kernel.module, kernel.name)
         .generics(generics)
         .strides(&strides)

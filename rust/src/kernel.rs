@@ -14,10 +14,10 @@ pub enum Elem {
     Concrete(u8),
 }
 
+/// `Flattened` is a tensor that the kernel takes as its address, extents and strides (`x`, `x_n0`, .., `x_s0`, ..).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Tensor { rank: usize, elem: Elem },
-    /// A tensor that the kernel takes as its address, extents and strides (`x`, `x_n0`, .., `x_s0`, ..).
     Flattened { rank: usize, elem: Elem },
     Pointer { elem: Elem },
     Scalar,

@@ -10,9 +10,9 @@ mod contract;
 mod driver;
 pub mod exports;
 mod frontend;
+mod holds;
 mod image;
 mod kernel;
-mod holds;
 mod launch;
 // In device code every load and store is `unsafe`; the one promise behind them all is the launch's: shapes, strides
 // and grid fit (`exports`, `launch`).

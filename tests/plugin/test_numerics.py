@@ -46,8 +46,8 @@ class Sides:
     def available(self):
         return None
 
-    def implements(self, op):
-        return self.there
+    def kind(self, op):
+        return "native" if self.there else ""
 
     def execute(self, suite, case, arch, seed):
         call = suite.inputs(case, "cpu", case.seed(seed))
@@ -168,8 +168,8 @@ def test_refusals(error: str | None, status: str) -> None:
     case = next(case for case in suite.cases if case.id == "f16-rows-beyond-i32")
 
     class Ours:
-        def implements(self, op):
-            return True
+        def kind(self, op):
+            return "native"
 
         def refuse(self, suite, call, arch):
             assert call.args[0].is_meta

@@ -101,7 +101,7 @@ def test_bad_values_are_usage_errors(parity, arguments: list[str], text: str) ->
 def test_unknown_op_is_a_usage_error(parity) -> None:
     result = parity("--cutile-rs", ops="gamma")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--cutile-rs-ops: unknown gamma; known are alpha, beta, *softmax*"])
+    result.stderr.fnmatch_lines(["*--cutile-rs-ops: unknown gamma; known are alpha, *beta, *softmax*"])
 
 
 def test_list_runs_nothing(parity) -> None:

@@ -135,6 +135,14 @@ def row_offsets(out, x, ROWS: ConstInt, COLS: ConstInt):
 
 
 @ct.kernel
+def pipelined(out, x, y, WIDTH: ConstInt, LATENCY: ConstInt):
+    at = ct.bid(0) * WIDTH + ct.arange(WIDTH, dtype=ct.int32)
+    first = ct.gather(x, at, check_bounds=True, padding_value=0.0, latency=LATENCY)
+    second = ct.load(y, index=(ct.bid(0),), shape=(WIDTH,), latency=LATENCY + 1)
+    ct.scatter(out, at, first + second)
+
+
+@ct.kernel
 def select(out, WIDTH: ConstInt):
     ct.store(out, index=(ct.bid(0),), tile=ct.zeros((WIDTH,), dtype=ct.float32))
 
@@ -164,6 +172,7 @@ NAMES = (
     "row_statistics_odd",
     "histogram",
     "batched_outer",
+    "pipelined",
     "select",
     "stencil",
     "halve_until_small",
@@ -194,6 +203,7 @@ def launches():
         "row_statistics_odd": launch(row_statistics, meta(63), meta(63), meta(63, 100, dtype=HALF), 63, 128),
         "histogram": launch(histogram, meta(64, dtype=torch.int32), w, 256, 64),
         "batched_outer": launch(batched_outer, meta(4, 16, 32), meta(4, 16), meta(4, 32), 16, 32),
+        "pipelined": launch(pipelined, v, v, v, 256, 3),
         "select": launch(select, v, 256),
         "stencil": launch(stencil, v, v, 4096, 256),
         "halve_until_small": launch(halve_until_small, v, v, 1.0, 256),

@@ -62,7 +62,7 @@ def test_a_launch_of_another_class_is_refused_by_the_library(comparisons, launch
     assert not failed
     one = comparisons["scale_rows_one"].translation
     with pytest.raises(CompileError, match=r"extent 64 of axis 0 is not 1.*translate the launch again"):
-        specialize.token(library, one, launches["scale_rows"])
+        specialize.token(library, one, launches["scale_rows_odd"])
 
 
 def test_a_changed_kernel_is_different(launches, folder):

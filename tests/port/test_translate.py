@@ -188,6 +188,14 @@ def test_an_unsigned_literal_above_the_signed_maximum_is_written_by_its_bits(tra
     assert "bitcast(" in body
 
 
+def test_a_latency_is_a_generic(translations):
+    source = translations["pipelined"].source
+    assert "Latency::<LATENCY>" in source
+    assert "Some(LATENCY_PLUS_1)" in source
+    # rustc cannot infer it from the arguments.
+    assert "gather::<WIDTH, LATENCY>(" in source
+
+
 def test_equal_gathers_share_a_function(translations):
     source = translations["stencil"].source
     assert len(re.findall(r"fn gather", source)) == 1

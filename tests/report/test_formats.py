@@ -22,6 +22,7 @@ from pytest_cutile_rs.report.model import worst_first
 from pytest_cutile_rs.report.read import ReportError
 from pytest_cutile_rs.report.read import from_dict
 from pytest_cutile_rs.report.read import load
+from pytest_cutile_rs.report.repeat import repeat_command
 from pytest_cutile_rs.report.write import json_text
 from pytest_cutile_rs.report.write import write_all
 
@@ -154,3 +155,14 @@ def test_the_documented_reference_is_the_schemas() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
     assert reference.put(page) == page, "run: python -m pytest_cutile_rs.report.reference docs/reports.md"
     assert "| `results[].status` | `FAIL`, `UNFAIR`" in page
+
+
+def test_the_command_that_repeats_a_check_judges_as_the_run_did() -> None:
+    plain = repeat_command("cutile_rs::ir::alpha[f16-2x8]", {"seed": 7, "threshold": 0.95, "variant": "auto"})
+    assert plain == "pytest 'cutile_rs::ir::alpha[f16-2x8]' --cutile-rs-seed 7"
+    chosen = {"seed": 0, "arch": "sm_100", "threshold": 0.9, "threshold_given": True, "perf_budget": 5.0}
+    chosen |= {"variant": "ported", "timer": "event", "protocol": "best-of-4", "ambiguous": "fail"}
+    assert repeat_command("x", chosen) == (
+        "pytest x --cutile-rs-seed 0 --cutile-rs-threshold 0.9 --cutile-rs-arch sm_100 --cutile-rs-perf-budget 5 "
+        "--cutile-rs-timer event --cutile-rs-protocol best-of-4 --cutile-rs-ambiguous fail --cutile-rs-variant ported"
+    )

@@ -13,6 +13,8 @@ from .capture import capture
 from .capture import import_tilegym
 from .ported import key_of
 
+_IDLE_TRIES = 8
+"""So many cases without a launch that is new end the search."""
 TUNINGS = (0, 1 << 30)
 """The first and the last configuration of every tuner: they differ the most."""
 
@@ -48,7 +50,11 @@ def chosen(
         failed: told of each case that could not be captured, with the error.
     """
     kept: dict[str, dict[str, tuple[Any, CapturedLaunch]]] = {}
+    arch, idle = suite.arch_for(arch), 0
     for case, tuning in _tries(suite):
+        if idle >= _IDLE_TRIES:
+            break
+        idle += 1
         try:
             launches = case_launches(suite, case, arch, tuning)
         except Exception as error:  # an op may refuse one dtype or shape and take the others
@@ -57,8 +63,10 @@ def chosen(
             continue
         for launch in launches:
             mine = kept.setdefault(launch.name, {})
-            if len(mine) < per_kernel:
-                mine.setdefault(key_of(launch), (case, launch))
+            key = key_of(launch)
+            if len(mine) < per_kernel and key not in mine:
+                mine[key] = (case, launch)
+                idle = 0
     return [pair for mine in kept.values() for pair in mine.values()]
 
 
@@ -68,7 +76,7 @@ def _tries(suite: Any) -> Iterator[tuple[Any, int]]:
     cases.sort(key=suite.bytes_moved)
     first: dict[tuple[Any, ...], Any] = {}
     for case in cases:
-        first.setdefault((case.dtype, case.params, case.layout), case)
+        first.setdefault((case.params, case.dtype), case)
     for tuning in TUNINGS:
         for case in first.values():
             yield case, tuning

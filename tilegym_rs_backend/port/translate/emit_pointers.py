@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilegym_rs_backend.port.translate.emit_views import latency_of
 from tilegym_rs_backend.port.translate.emit_views import loaded
 from tilegym_rs_backend.port.translate.emit_views import memory_order
 from tilegym_rs_backend.port.translate.emit_views import update_mode
@@ -38,7 +39,7 @@ def gather(emitter: Emitter, operation: Any) -> None:
     pad = emitter.tile(operation.padding_value) if operation.padding_value is not None and mask != "None" else None
     text = (
         f"load_ptr_tko({pointer}, ordering::Weak, None::<scope::TileBlock>, {mask}, None, "
-        f"Some({emitter.token(operation.token)}), Latency::<{int(operation.latency or 0)}>)"
+        f"Some({emitter.token(operation.token)}), Latency::<{latency_of(emitter, operation)}>)"
     )
     loaded(emitter, tile, token, text)
     if pad is not None:
@@ -52,7 +53,7 @@ def scatter(emitter: Emitter, operation: Any) -> None:
     pointer, value, mask = emitter.tile(operation.pointer), emitter.tile(operation.value), _mask(emitter, operation)
     text = (
         f"store_ptr_tko({pointer}, {value}, ordering::Weak, None::<scope::TileBlock>, {mask}, "
-        f"Some({emitter.token(operation.token)}), Latency::<{int(operation.latency or 0)}>)"
+        f"Some({emitter.token(operation.token)}), Latency::<{latency_of(emitter, operation)}>)"
     )
     emitter.let_token(operation.result_var, text, unsafe=True)
 

@@ -11,6 +11,8 @@ from tilegym_rs_backend.port.translate.element_types import bits
 from tilegym_rs_backend.port.translate.emitter import ROOT_TOKEN
 from tilegym_rs_backend.port.translate.emitter import Emitter
 from tilegym_rs_backend.port.translate.emitter import Form
+from tilegym_rs_backend.port.translate.provenance import expression_of
+from tilegym_rs_backend.port.translate.provenance import is_derived
 from tilegym_rs_backend.port.translate.refuse import refused
 from tilegym_rs_backend.port.translate.registry import emits
 
@@ -133,13 +135,19 @@ def _index(emitter: Emitter, operation: Any, index: Sequence[Any]) -> str:
     return f"[{', '.join(f'{p}i32' if re.fullmatch(r'[0-9]+', p) else p for p in parts)}]"
 
 
-def _hints(operation: Any) -> str:
+def _hints(emitter: Emitter, operation: Any) -> str:
     """Order, scope, TMA, latency and in-bounds promise, as the raw operations take them."""
     order = f"ordering::{_ORDER[operation.memory_order.name]}, scope::{_SCOPE[operation.memory_scope.name]}"
     tma = f"tma::{'Disabled' if operation.allow_tma is False else 'Enabled'}"
-    latency = "None" if operation.latency is None else f"Some({int(operation.latency)})"
+    latency = "None" if operation.latency is None else f"Some({latency_of(emitter, operation)})"
     inside = ", ".join(str(bool(known)).lower() for known in operation.inbounds or (False,) * len(operation.index))
     return f"{order}, {tma}, {latency}, [{inside}]"
+
+
+def latency_of(emitter: Emitter, operation: Any) -> str:
+    """The latency hint: a number, or the const generic it comes from; 0 is none."""
+    value = operation.latency
+    return emitter.generics.integer(expression_of(value)) if is_derived(value) else str(int(value or 0))
 
 
 @emits("TileLoad", python="load", rust="load_view_raw")
@@ -149,7 +157,8 @@ def tile_load(emitter: Emitter, operation: Any) -> None:
     index = _index(emitter, operation, operation.index)
     view = emitter.value(operation.view).text
     shape = emitter.shape(tile.get_type().shape)
-    text = f"load_view_raw(&{view}, {index}, Some({emitter.token(operation.token)}), {_hints(operation)}, {shape})"
+    token_text, hints = emitter.token(operation.token), _hints(emitter, operation)
+    text = f"load_view_raw(&{view}, {index}, Some({token_text}), {hints}, {shape})"
     loaded(emitter, tile, token, text)
 
 
@@ -169,7 +178,7 @@ def tile_store(emitter: Emitter, operation: Any) -> None:
     """Store one tile of a view."""
     index, tile = _index(emitter, operation, operation.index), emitter.tile(operation.tile)
     view, token = emitter.value(operation.view).text, emitter.token(operation.token)
-    text = f"store_view_raw(&{view}, {tile}, {index}, Some({token}), {_hints(operation)})"
+    text = f"store_view_raw(&{view}, {tile}, {index}, Some({token}), {_hints(emitter, operation)})"
     emitter.let_token(operation.result_var, text, unsafe=True)
 
 

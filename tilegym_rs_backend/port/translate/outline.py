@@ -136,13 +136,21 @@ class Outliner:
         key = (stem, signature, body)
         if key not in self._known:
             name = self._known[key] = emitter.names.fresh(stem)
-            used = set(words(signature + body))
-            generics = [f"const {g.name}: i32" for g in emitter.generics.listed() if g.name in used]
-            if "E" in used:
-                generics.insert(0, "E: ElementType")
-            listed = f"<{', '.join(generics)}>" if generics else ""
+            generics = _generics(emitter, signature + body)
+            declared = ["E: ElementType" if g == "E" else f"const {g}: i32" for g in generics]
+            listed = f"<{', '.join(declared)}>" if declared else ""
             emitter.helpers[name] = f"    fn {name}{listed}{signature} {{\n{body}    }}\n"
-        return self._known[key]
+        # What the parameters' types do not mention, rustc cannot infer.
+        generics = _generics(emitter, signature + body)
+        inferred = set(words(signature)) >= set(generics)
+        return self._known[key] if inferred else f"{self._known[key]}::<{', '.join(generics)}>"
+
+
+def _generics(emitter: Emitter, text: str) -> list[str]:
+    """The generics that a function of this text needs, in the kernel's order."""
+    used = set(words(text))
+    names = ["E"] if emitter.generic_type else []
+    return [name for name in [*names, *(g.name for g in emitter.generics.listed())] if name in used]
 
 
 def _in_order(block: Any) -> Iterator[Any]:
