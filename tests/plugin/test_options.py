@@ -8,6 +8,7 @@ import pytest
 OPTIONS = [
     "--cutile-rs",
     "--cutile-rs-quick",
+    "--cutile-rs-save",
     "--cutile-rs-ops",
     "--cutile-rs-dtypes",
     "--cutile-rs-checks",
