@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import pytest
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.options import ID_ROOT
+from pytest_cutile_rs.report import junit
+from pytest_cutile_rs.report.repeat import repeat_command
 from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import FAIL
 from pytest_cutile_rs.result import NOT_RUN
@@ -68,10 +69,7 @@ class ParityItem(pytest.Item):
 
     def _keep(self, result: CheckResult) -> None:
         self.result = result
-        self.user_properties.extend((("verdict", result.status), ("reason", result.reason)))
-        self.user_properties.extend(
-            (name, value) for name, value in result.data.items() if isinstance(value, (str, int, float, bool))
-        )
+        self.user_properties.extend(junit.properties(result))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The check's own message and the command that repeats it; a traceback only for a fault."""
@@ -86,7 +84,7 @@ class ParityItem(pytest.Item):
 
     def command(self) -> str:
         """The command line that runs this item alone."""
-        return shlex.join(["pytest", self.nodeid, *self.parity.options.arguments()])
+        return repeat_command(self.nodeid, self.parity.options.to_dict())
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """A file that exists, and the id as the name."""

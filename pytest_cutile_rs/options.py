@@ -18,6 +18,7 @@ from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.case import TORCH_DTYPES
 from pytest_cutile_rs.project import Project
 from pytest_cutile_rs.project import read_project
+from pytest_cutile_rs.report.repeat import arguments
 from pytest_cutile_rs.shard import Shard
 from pytest_cutile_rs.waivers import Waiver
 
@@ -77,6 +78,8 @@ class Options:
     dtypes: tuple[str, ...]
     checks: tuple[str, ...]
     quick: bool
+    all: bool
+    save: bool
     arch: str
     out: Path
     seed: int
@@ -106,22 +109,7 @@ class Options:
 
     def arguments(self) -> list[str]:
         """The command-line words that make a run of one item judge as this one does."""
-        words = ["--cutile-rs-seed", str(self.seed)]
-        if self.arch:
-            words += ["--cutile-rs-arch", self.arch]
-        if self.threshold_given:
-            words += ["--cutile-rs-threshold", f"{self.threshold:g}"]
-        if self.perf_budget != float(_default("perf-budget")):
-            words += ["--cutile-rs-perf-budget", f"{self.perf_budget:g}"]
-        for option in ("timer", "protocol", "ambiguous", "variant"):
-            value = str(getattr(self, option))
-            if value != _default(option):
-                words += [f"--cutile-rs-{option}", value]
-        return words
-
-
-def _default(name: str) -> str:
-    return next(option.default for option in _VALUED if option.name == name)
+        return arguments(self.to_dict())
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -141,6 +129,21 @@ def add_options(parser: pytest.Parser) -> None:
         help="a few cases per op only (default: off)",
     )
     parser.addini("cutile_rs_quick", "like --cutile-rs-quick", type="bool", default=False)
+    group.addoption(
+        "--cutile-rs-all",
+        action="store_true",
+        default=None,
+        help="all cases of TileGym's ops without native kernels too; otherwise those have their quick cases, unless "
+        "--cutile-rs-ops names them (default: off)",
+    )
+    parser.addini("cutile_rs_all", "like --cutile-rs-all", type="bool", default=False)
+    group.addoption(
+        "--cutile-rs-save",
+        action="store_true",
+        default=None,
+        help="keep this run in runs/ of the reports, for compare, trend and the page's history (default: off)",
+    )
+    parser.addini("cutile_rs_save", "like --cutile-rs-save", type="bool", default=False)
     for option in _VALUED:
         group.addoption(option.flag, dest=option.key, metavar=option.metavar, default=None, help=option.help)
         parser.addini(option.key, f"like {option.flag}", default=option.default)
@@ -211,6 +214,8 @@ def read_options(config: pytest.Config, ids: Sequence[str] = ()) -> Options:
         dtypes=_choices("--cutile-rs-dtypes", value("cutile_rs_dtypes"), tuple(TORCH_DTYPES)) or tuple(TORCH_DTYPES),
         checks=_choices("--cutile-rs-checks", value("cutile_rs_checks"), CHECKS) or CHECKS,
         quick=flag("cutile_rs_quick"),
+        all=flag("cutile_rs_all"),
+        save=flag("cutile_rs_save"),
         arch=_arch(value("cutile_rs_arch")),
         out=_folder(config.invocation_params.dir / value("cutile_rs_out")),
         seed=int(_number("--cutile-rs-seed", value("cutile_rs_seed"), int)),

@@ -6,6 +6,7 @@ Pure functions from results and from what each process reports; keys are those o
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -64,18 +65,25 @@ def noise_floor(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {"relative": max(one["relative"] for one in found), "measured": found} if found else None
 
 
-def extras(options: Options, results: Sequence[CheckResult], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything of this module that ``summary.json`` has at its top level."""
+def joined_floor(floors: Iterable[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """The noise floors of several runs as that of one."""
+    return noise_floor([{"noise_floor": one} for floor in floors if floor for one in floor["measured"]])
+
+
+def extras(
+    options: Mapping[str, Any], results: Sequence[CheckResult], floor: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What ``summary.json`` has at its top level besides ``run``, from the run's options as the report has them."""
+    known = waivers.read_waivers(list(options.get("waivers", ())), datetime.date.min)
     return {
-        "run": run(options),
-        "noise_floor": noise_floor(parts),
-        "waivers": waivers.used(options.waivers, results),
+        "noise_floor": floor,
+        "waivers": waivers.used(known, results),
         "protocol": protocol.summary(results),
         "op_verdicts": op_verdicts(options, results),
     }
 
 
-def op_verdicts(options: Options, results: Iterable[CheckResult]) -> list[dict[str, Any]]:
+def op_verdicts(options: Mapping[str, Any], results: Iterable[CheckResult]) -> list[dict[str, Any]]:
     """``op_verdicts``: per op with a measured case, the geometric mean with its interval, judged by the op's threshold.
 
     Waived cases are counted and left out of the mean.
@@ -87,7 +95,7 @@ def op_verdicts(options: Options, results: Iterable[CheckResult]) -> list[dict[s
     return [_op_verdict(op, found, options) for op, found in sorted(by_op.items())]
 
 
-def _op_verdict(op: str, found: Sequence[CheckResult], options: Options) -> dict[str, Any]:
+def _op_verdict(op: str, found: Sequence[CheckResult], options: Mapping[str, Any]) -> dict[str, Any]:
     from pytest_cutile_rs import gate
 
     cases = [_case(result, gate) for result in found if result.status != WAIVED]
@@ -95,7 +103,8 @@ def _op_verdict(op: str, found: Sequence[CheckResult], options: Options) -> dict
     if not cases:
         text = f"{op}: {waived} {WAIVED}"
         return {"op": op, "verdict": WAIVED, "reason": "waived", "text": text, "counts": {WAIVED: waived}}
-    verdict = gate.judge_op(op, cases, threshold=options.threshold_of(op), seed=options.seed)
+    threshold = float(options.get("thresholds", {}).get(op, options.get("threshold", gate.THRESHOLD)))
+    verdict = gate.judge_op(op, cases, threshold=threshold, seed=int(options.get("seed", 0)))
     counts = dict(verdict.counts or {}) | ({WAIVED: waived} if waived else {})
     raw = vars(verdict) | {"counts": counts, "text": verdict.text + (f", {waived} {WAIVED}" if waived else "")}
     return {name: None if isinstance(value, float) and value != value else value for name, value in raw.items()}
@@ -133,25 +142,26 @@ def unmeasured(results: Iterable[CheckResult]) -> str:
 
 def failing_ops(extra: Mapping[str, Any]) -> list[str]:
     """Texts of the ops that FAIL by their mean although no case of theirs does."""
-    return [one["text"] for one in extra["op_verdicts"] if one["verdict"] == FAIL and one["reason"] == "geomean_below"]
+    found = extra.get("op_verdicts", ())
+    return [one["text"] for one in found if one["verdict"] == FAIL and one["reason"] == "geomean_below"]
 
 
 def lines(extra: Mapping[str, Any]) -> list[Line]:
     """The summary's lines about all this, each with pytest's markup arguments."""
     found: list[Line] = []
-    floor = extra["noise_floor"]
+    floor = extra.get("noise_floor")
     if floor is not None:
         cases = sum(len(one["cases"]) for one in floor["measured"])
         found.append((f"noise floor {floor['relative']:.2%}: equal sides, {cases} A/A cases", {}))
-    for one in extra["op_verdicts"]:
+    for one in extra.get("op_verdicts", ()):
         found.append((f"{one['verdict']} {one['text']}", {"red": one["verdict"] in FAILING}))
-    for one in extra["waivers"]:
+    for one in extra.get("waivers", ()):
         name = f"{one['op']}[{one['case']}] down to {one['threshold']}, until {one['expires']}: {one['reason']}"
         if one["used"]:
             found.append((f"WAIVED {len(one['used'])} by {name}; {', '.join(one['used'])}", {"yellow": True}))
         else:
             found.append((f"unused waiver {name} ({one['note']})", {"yellow": True}))
-    published = extra["protocol"]
+    published = extra.get("protocol")
     if published is not None:
         mean, ours = published["geomean"], published["paired_geomean"]
         figures = f"geomean {mean:.3f}, ours {ours:.3f}" if mean is not None and ours is not None else "no figures"

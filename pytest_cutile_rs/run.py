@@ -17,15 +17,15 @@ from pytest_cutile_rs import collect
 from pytest_cutile_rs import record
 from pytest_cutile_rs.options import ID_ROOT
 from pytest_cutile_rs.options import Options
-from pytest_cutile_rs.report import markdown
+from pytest_cutile_rs.report import github
+from pytest_cutile_rs.report import runs
 from pytest_cutile_rs.report import terminal
 from pytest_cutile_rs.report import write
 from pytest_cutile_rs.report.model import Report
-from pytest_cutile_rs.report.model import TilegymResults
-from pytest_cutile_rs.result import CHECKED
+from pytest_cutile_rs.report.model import ordered
+from pytest_cutile_rs.report.tilegym import TilegymResults
 from pytest_cutile_rs.result import FAIL
 from pytest_cutile_rs.result import CheckResult
-from pytest_cutile_rs.result import verdict_line
 from pytest_cutile_rs.session import ParitySession
 
 _ATTRIBUTE = "cutile_rs"
@@ -46,8 +46,8 @@ class Run:
         self.started = time.time()
         self.report: Report | None = None
         self._quiet = False
+        self._problem = ""
         self._parts: list[dict[str, Any]] = []
-        self.extra: dict[str, Any] = {}
 
     def pytest_report_header(self) -> list[str]:
         """Mode and settings; nothing that has to be looked for."""
@@ -128,23 +128,27 @@ class Run:
         facts = self._facts([part, *self._parts])
         expected = max(self.expected, _expected_of_workers(session.config))
         complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and len(self.results) >= expected
+        options, results = self.options.to_dict(), ordered(self.results.values())
         self.report = Report(
-            options=self.options,
-            results=[self.results[name] for name in sorted(self.results, key=self._position)],
+            options=options,
+            results=results,
             seconds=self.seconds,
             complete=complete,
             started=self.started,
+            finished=time.time(),
             command=list(session.config.invocation_params.args),
             tilegym=self.tilegym if self.options.tilegym_tests else None,
             facts=facts,
+            selected=expected,
+            run={"id": runs.new_id()} | record.run(self.options),
+            extra=record.extras(options, results, record.noise_floor([part, *self._parts])),
         )
-        self.extra = record.extras(self.options, self.report.results, [part, *self._parts])
-        raw = self.report.to_dict() | self.extra | {"verdict": self.verdict()}
+        raw = self.report.to_dict()
         self.config.hook.pytest_cutile_rs_update_report(config=self.config, report=raw)
-        write.write_all(self.options.out, self.report, raw)
-        markdown.append_step_summary(self.report)
+        write.write_all(self.options.out, self.report, raw, save=self.options.save)
+        self._problem = github.append_step_summary(self.report)
         ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if ended and (self.shortfall() or record.failing_ops(self.extra)):
+        if ended and (self.report.shortfall() or record.failing_ops(self.report.extra)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
@@ -153,25 +157,6 @@ class Run:
         text = getattr(node, "workeroutput", {}).get(_ATTRIBUTE)
         if text:
             self._parts.append(json.loads(text))
-
-    def verdict(self) -> str:
-        """The run's last line."""
-        assert self.report is not None
-        found = self.report.verdict(self.shortfall())
-        slow = record.failing_ops(self.extra)
-        return verdict_line(FAIL, "; ".join(slow)) if slow and not found.startswith(f"VERDICT: {FAIL}") else found
-
-    def shortfall(self) -> str:
-        """Why the run as a whole proves too little; empty when it proves something."""
-        if self.options.enabled:
-            answered = sum(result.status in CHECKED for result in self.results.values())
-            if answered < self.options.min_cases:
-                return f"{answered} checks gave an answer, at least {self.options.min_cases} have to"
-            if reason := record.unmeasured(self.results.values()):
-                return reason
-        if self.options.tilegym_tests and not self.tilegym.ran:
-            return "none of TileGym's tests ran"
-        return ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -182,13 +167,15 @@ class Run:
         terminalreporter.section("cutile-rs parity")
         for line, style in terminal.lines(self.report, verbose):
             terminalreporter.write_line(line, **style)
-        for line, style in record.lines(self.extra):
-            terminalreporter.write_line(line, **style)
-        shortfall = self.shortfall()
+        shortfall = self.report.shortfall()
         if shortfall:
             terminalreporter.write_line(f"NOTHING CHECKED: {shortfall}", red=True, bold=True)
         terminalreporter.write_line(f"reports: {self._relative(self.options.out)}")
-        terminalreporter.write_line(self.verdict())
+        if self._problem:
+            terminalreporter.write_line(self._problem, yellow=True)
+        for line in github.annotation_lines(self.report):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(self.report.verdict())
 
     def pytest_unconfigure(self) -> None:
         """Ends the timer and the peer when the session never finished."""
@@ -217,10 +204,6 @@ class Run:
         if self.options.arch:
             return self.options.arch
         return self.parity.arch if "backend" in self.parity.__dict__ else None
-
-    def _position(self, name: str) -> tuple[int, str]:
-        check = name.split("::")[1]
-        return (["numerics", "ir", "sass", "perf"].index(check), name)
 
     def _relative(self, path: Path) -> str:
         base = self.config.invocation_params.dir

@@ -28,7 +28,9 @@ from pytest_cutile_rs.result import NOT_RUN
 from pytest_cutile_rs.result import PASS
 from pytest_cutile_rs.result import CheckResult
 from pytest_cutile_rs.size import size_of
+from pytest_cutile_rs.suites import is_built_in
 from pytest_cutile_rs.suites import suites
+from tilegym_rs_backend.registration import native_ops
 
 if TYPE_CHECKING:
     from pytest_cutile_rs.peers.base import Peer
@@ -91,9 +93,21 @@ class ParitySession:
             for name, suite in self.suites.items():
                 if check not in options.checks or (options.ops and name not in options.ops):
                     continue
+                quick = options.quick or self._is_brief(suite)
                 for case in suite.cases:
-                    if check in case.checks and case.dtype in options.dtypes and (case.quick or not options.quick):
+                    if check in case.checks and case.dtype in options.dtypes and (case.quick or not quick):
                         yield check, suite, self._named(case)
+
+    def _is_brief(self, suite: OpSuite) -> bool:
+        """Whether an op that nobody asked for by name takes part with its quick cases alone.
+
+        So do TileGym's ops without native kernels: there are a thousand cases of them, and what they launch is
+        translated, with machine code that is compared in the quick cases.
+        """
+        options = self.options
+        if options.all or options.ids or suite.name in options.ops or not is_built_in(suite):
+            return False
+        return suite.name not in native_ops()
 
     def _named(self, case: Case) -> Case:
         """A variant that was asked for is part of the id, so that results of two variants are never mixed."""
@@ -152,7 +166,9 @@ class ParitySession:
             return CheckResult("ir", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
         from pytest_cutile_rs.checks import ir
 
-        found: CheckResult = ir.check(case, self.ours(suite, case), self.theirs(suite, case), arch=self.arch)
+        found: CheckResult = ir.check(
+            case, self.ours(suite, case), self.theirs(suite, case), arch=suite.arch_for(self.arch)
+        )
         return found
 
     def _sass(self, suite: OpSuite, case: Case) -> CheckResult:
@@ -165,7 +181,7 @@ class ParitySession:
             case,
             self.ours(suite, case),
             self.theirs(suite, case),
-            arch=self.arch,
+            arch=suite.arch_for(self.arch),
             assemble=self.backend.assemble,
             variant=self.backend.kind(suite.name),
         )
@@ -193,14 +209,14 @@ class ParitySession:
         """Our launches of a case, captured once."""
         key = ("ours", case.op, case.id)
         if key not in self._launches:
-            self._launches[key] = self.backend.launches(suite, case, self.arch)
+            self._launches[key] = self.backend.launches(suite, case, suite.arch_for(self.arch))
         return self._launches[key]
 
     def theirs(self, suite: OpSuite, case: Case) -> tuple[Any, ...]:
         """The peer's launches of a case, captured once."""
         key = ("theirs", case.op, case.id)
         if key not in self._launches:
-            self._launches[key] = tuple(self.peer.launches(suite, case, self.arch))
+            self._launches[key] = tuple(self.peer.launches(suite, case, suite.arch_for(self.arch)))
         return self._launches[key]
 
     def record(self) -> dict[str, Any]:

@@ -20,3 +20,8 @@ def suites(extra: Iterable[OpSuite] = ()) -> dict[str, OpSuite]:
             found[suite.name] = suite
     found.update((suite.name, suite) for suite in extra)
     return dict(sorted(found.items()))
+
+
+def is_built_in(suite: OpSuite) -> bool:
+    """Whether a suite is one of ``cases/`` and not of a hook."""
+    return type(suite).__module__.startswith(f"{cases.__name__}.")

@@ -21,6 +21,7 @@ from tilegym_rs_backend.errors import TilegymRsError
 from tilegym_rs_backend.tile_ir.features import CATEGORIES
 from tilegym_rs_backend.tile_ir.model import Function
 from tilegym_rs_backend.tile_ir.reader import read_module
+from tilegym_rs_backend.tile_ir.side_by_side import side_by_side
 from tilegym_rs_backend.tile_ir.verdict import Sameness
 from tilegym_rs_backend.tile_ir.verdict import compare
 
@@ -51,8 +52,9 @@ def check(
     """Compare launch by launch.
 
     PASS: both sides were read; ``reason`` says that the kernels are identical or equivalent, or in which categories
-    they differ and how. FAIL: a kernel of ours is no valid Tile IR, or we launch nothing where the peer does. NOT-RUN:
-    the peer's kernel cannot be read, or neither side launches anything.
+    they differ and how; the rows of a quick case hold both kernels side by side. FAIL: a kernel of ours is no valid
+    Tile IR, or we launch nothing where the peer does. NOT-RUN: the peer's kernel cannot be read, or neither side
+    launches anything.
     """
 
     def result(status: str, reason: str, data: dict[str, Any] | None = None, details: str = "") -> CheckResult:
@@ -82,9 +84,11 @@ def check(
         identical &= verdict.sameness is Sameness.IDENTICAL
         title = f"{both.ours.name} / {both.theirs.name}"
         sentences += [f"{title}: {difference}" for difference in verdict.differences]
+        shown = case.quick and verdict.sameness is not Sameness.IDENTICAL
         rows.append(
             {
                 **both.to_dict(),
+                **({"side_by_side": side_by_side(mine, peer, only_differences=True)} if shown else {}),
                 "verdict": verdict.sameness.value,
                 "launch_differences": both.launch_differences(),
                 "differences": [difference.to_dict() for difference in verdict.differences],

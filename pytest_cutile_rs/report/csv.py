@@ -5,12 +5,21 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 from pytest_cutile_rs.report.model import Report
+from pytest_cutile_rs.report.model import level
+from pytest_cutile_rs.report.model import variants
+from pytest_cutile_rs.result import CheckResult
 
+_FIGURES = ("ratio", "low", "high", "counted", "threshold", "gbytes_per_s", "tflops")
+_SIDES = ("rs", "py", "torch")
 FIELDS = (
     *("check", "op", "dtype", "case", "status", "reason"),
-    *("ratio", "low", "high", "us_rs", "us_py", "us_torch", "seconds", "size", "peer_only"),
+    *_FIGURES,
+    *(f"us_{side}" for side in _SIDES),
+    *(f"host_us_{side}" for side in _SIDES),
+    *("blocks", "variant", "structure", "seconds", "id", "size", "peer_only"),
 )
 
 
@@ -20,10 +29,20 @@ def render(report: Report) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(FIELDS)
     for one in report.results:
-        times = one.data.get("us", {})
-        figures = [one.data.get(name) for name in ("ratio", "low", "high")]
-        figures += [times.get(side) for side in ("rs", "py", "torch")]
-        figures.append(round(report.seconds.get(one.nodeid, 0.0), 4))
-        figures += [one.size, "yes" if one.peer_only else ""]
-        writer.writerow([one.check, one.op, one.dtype, one.case, one.status, one.reason, *figures])
+        rest = [round(report.seconds.get(one.nodeid, 0.0), 4), one.nodeid, one.size, "yes" if one.peer_only else ""]
+        writer.writerow([*_row(one), *rest])
     return out.getvalue()
+
+
+def _row(one: CheckResult) -> list[Any]:
+    times, host = one.data.get("us", {}), one.data.get("host_us", {})
+    blocks = one.data.get("record", {}).get("blocks", {}).get("rs")
+    return [
+        *(one.check, one.op, one.dtype, one.case, one.status, one.reason),
+        *(one.data.get(name) for name in _FIGURES),
+        *(times.get(side) for side in _SIDES),
+        *(host.get(side) for side in _SIDES),
+        len(blocks) if blocks is not None else None,
+        ", ".join(variants([one])),
+        level(one),
+    ]

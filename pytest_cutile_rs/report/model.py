@@ -8,13 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs.case import CHECKS
-from pytest_cutile_rs.options import Options
+from pytest_cutile_rs.report.tilegym import TilegymResults
 from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import CHECKED
 from pytest_cutile_rs.result import FAIL
@@ -31,69 +33,49 @@ SCHEMA_NAME = "tilegym-rs.parity"
 SCHEMA_VERSION = 1
 
 
-@dataclass
-class TilegymResults:
-    """What became of TileGym's own tests."""
-
-    passed: int = 0
-    failed: list[str] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def ran(self) -> int:
-        """Tests that gave an answer."""
-        return self.passed + len(self.failed)
-
-    def add(self, report: Any) -> None:
-        """Counts one of pytest's test reports."""
-        if report.failed:
-            if report.nodeid not in self.failed:
-                self.failed.append(report.nodeid)
-        elif report.skipped:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            self.skipped[reason.removeprefix("Skipped: ")] += 1
-        elif report.when == "call":
-            self.passed += 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON form."""
-        return {"passed": self.passed, "failed": sorted(self.failed), "skipped": dict(sorted(self.skipped.items()))}
-
-
 @dataclass(frozen=True)
 class Report:
     """Everything a run found out.
 
     Attributes:
-        options: of the run.
-        results: in the order of the items.
+        options: of the run, JSON types.
+        results: in the order of ``ordered``.
         seconds: per id.
         complete: False when the run ended before all selected items did.
-        started: seconds since the epoch.
+        started, finished: seconds since the epoch.
         command: pytest's arguments.
         tilegym: results of TileGym's own tests, None when they were not asked for.
         facts: machine, versions, architecture.
+        selected: how many items were to be run.
+        run: ``id``, and where they apply ``shard`` and ``merged_from``.
+        extra: what `pytest_cutile_rs.record` and hooks put beside all this.
     """
 
-    options: Options
+    options: Mapping[str, Any]
     results: Sequence[CheckResult]
-    seconds: dict[str, float]
+    seconds: Mapping[str, float]
     complete: bool
     started: float
+    finished: float
     command: Sequence[str]
     tilegym: TilegymResults | None
-    facts: dict[str, Any]
+    facts: Mapping[str, Any]
+    selected: int = 0
+    run: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The versioned JSON form; see `pytest_cutile_rs.report.schema`."""
         return {
             "schema": {"name": SCHEMA_NAME, "version": SCHEMA_VERSION},
+            "run": dict(self.run),
             "complete": self.complete,
-            "started": _utc(self.started),
-            "finished": _utc(time.time()),
+            "selected": self.selected,
+            "started": utc(self.started),
+            "finished": utc(self.finished),
             "command": list(self.command),
-            "options": self.options.to_dict(),
-            "machine": self.facts,
+            "options": dict(self.options),
+            "machine": dict(self.facts),
             "counts": dict(Counter(result.status for result in self.results if not result.peer_only)),
             "peer_only": dict(Counter(result.status for result in self.results if result.peer_only)),
             "ops": [group.to_dict() for group in self.groups()],
@@ -107,6 +89,7 @@ class Report:
                 for result in self.results
             ],
             "verdict": self.verdict(),
+            **self.extra,
         }
 
     def groups(self) -> list[Group]:
@@ -141,14 +124,33 @@ class Report:
         """How often a check did not run, by check and reason."""
         return Counter((result.check, result.reason) for result in self.results if result.status == NOT_RUN)
 
-    def verdict(self, shortfall: str = "") -> str:
+    def shortfall(self) -> str:
+        """Why the run as a whole proves too little; empty when it proves something."""
+        if self.options.get("enabled"):
+            answered = sum(result.status in CHECKED for result in self.results)
+            wanted = int(self.options.get("min_cases", 1))
+            if answered < wanted:
+                return f"{answered} checks gave an answer, at least {wanted} have to"
+            if reason := record.unmeasured(self.results):
+                return reason
+        if self.tilegym is not None and not self.tilegym.ran:
+            return "none of TileGym's tests ran"
+        return ""
+
+    def fails(self, result: CheckResult) -> bool:
+        """Whether a result fails this run, by its choice for AMBIGUOUS."""
+        return fails(result.status, str(self.options.get("ambiguous", "xfail")))
+
+    def verdict(self) -> str:
         """The run's last line. A part that did not run is named and never counts as a PASS."""
-        failing = Counter(result.check for result in self.results if fails(result.status, self.options.ambiguous))
+        failing = Counter(result.check for result in self.results if self.fails(result))
         failed = [f"{failing[check]} {check}" for check in CHECKS if failing[check]]
         if self.tilegym and self.tilegym.failed:
             failed.append(f"{len(self.tilegym.failed)} of TileGym's tests")
         if failed:
             return verdict_line(FAIL, f"failed: {', '.join(failed)}")
+        if slow := record.failing_ops(self.extra):
+            return verdict_line(FAIL, "; ".join(slow))
         passed = Counter(result.check for result in self.results if result.status == PASS and not result.peer_only)
         text = [f"{passed[check]} {check}" for check in CHECKS if passed[check]]
         if self.tilegym and self.tilegym.passed:
@@ -159,9 +161,10 @@ class Report:
         apart = "".join(f"; {statuses[name]} {name}" for name in (AMBIGUOUS, WAIVED) if statuses[name])
         aside = sum(result.status == PASS and result.peer_only for result in self.results)
         apart += f"; cuTile Python only: {aside} numerics" if aside else ""
-        if shortfall or not text:
-            nothing = f"nothing of ours passed{apart}" if apart else "nothing of ours was checked"
-            return verdict_line(NOT_RUN, f"{shortfall}{apart}" if shortfall else nothing)
+        nothing = f"nothing of ours {'passed' if apart else 'was checked'}"
+        shortfall = self.shortfall() or ("" if text else nothing)
+        if shortfall:
+            return verdict_line(NOT_RUN, f"{shortfall}{apart}")
         note = apart + (f"; not run: {', '.join(rest)}" if rest else "")
         note += "" if self.complete else "; incomplete"
         return verdict_line(PASS if self.complete else NOT_RUN, f"passed: {', '.join(text)}{note}")
@@ -189,6 +192,10 @@ class Group:
         """Geometric mean and minimum of t_cutile_python / t_cutile_rs; None without a measurement."""
         return ratios(self.of("perf"))
 
+    def variants(self) -> tuple[str, ...]:
+        """What ran on our side: ``native``, ``ported``; ``peer only`` where cuTile Python's side alone was judged."""
+        return variants(self.results)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
         mean, low = self.ratios()
@@ -196,6 +203,7 @@ class Group:
         return {
             "op": self.op,
             "dtype": self.dtype,
+            "variants": list(self.variants()),
             "checks": {check: dict(counts) for check, counts in checks.items()},
             "ratio_geomean": mean,
             "ratio_min": low,
@@ -208,6 +216,17 @@ def ratios(results: Iterable[CheckResult]) -> tuple[float | None, float | None]:
     if not found:
         return None, None
     return math.exp(sum(map(math.log, found)) / len(found)), min(found)
+
+
+def variants(results: Iterable[CheckResult]) -> tuple[str, ...]:
+    """The kinds of kernel that the results tell of; empty where none was seen."""
+    found = set()
+    for result in results:
+        if result.peer_only:
+            found.add("peer only")
+        elif result.data.get("variant"):
+            found.add(str(result.data["variant"]))
+    return tuple(sorted(found))
 
 
 def level(result: CheckResult) -> str:
@@ -235,5 +254,20 @@ def op_verdict(results: Sequence[CheckResult]) -> str:
     return verdict_line(status, f"{text} of {len(results)} cases; {bad.case}: {bad.reason}")
 
 
-def _utc(seconds: float) -> str:
+def worst_first(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """By severity, then the lowest ratio first."""
+
+    def rank(result: CheckResult) -> tuple[int, float, str]:
+        return SEVERITY.index(result.status), float(result.data.get("counted") or math.inf), result.nodeid
+
+    return sorted(results, key=rank)
+
+
+def ordered(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """By check, then by id: the same order however the run was spread."""
+    return sorted(results, key=lambda result: (CHECKS.index(result.check), result.nodeid))
+
+
+def utc(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

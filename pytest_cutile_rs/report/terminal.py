@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pytest_cutile_rs import record
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.report.model import Group
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import level
 from pytest_cutile_rs.report.model import op_verdict
+from pytest_cutile_rs.report.table import Table
 from pytest_cutile_rs.result import AMBIGUOUS
 from pytest_cutile_rs.result import FAILING
 from pytest_cutile_rs.result import NOT_RUN
@@ -18,7 +20,7 @@ from pytest_cutile_rs.result import WAIVED
 from pytest_cutile_rs.result import CheckResult
 
 Line = tuple[str, dict[str, bool]]
-HEAD = ("op", "dtype", "numerics", "Tile IR", "machine code", "t_py/t_rs")
+HEAD = ("op", "dtype", "variant", "numerics", "Tile IR", "machine code", "t_py/t_rs")
 
 
 def rows(report: Report) -> list[tuple[str, ...]]:
@@ -27,6 +29,7 @@ def rows(report: Report) -> list[tuple[str, ...]]:
         (
             group.op,
             group.dtype,
+            ", ".join(group.variants()) or "-",
             _counts(group.of("numerics")),
             _structure(group.of("ir")),
             _structure(group.of("sass")),
@@ -39,12 +42,9 @@ def rows(report: Report) -> list[tuple[str, ...]]:
 def lines(report: Report, verbosity: int = 0) -> list[Line]:
     """The summary's lines, each with pytest's markup arguments."""
     found: list[Line] = []
-    table = [HEAD, *rows(report)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
     if report.results:
-        for number, row in enumerate(table):
-            text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            found.append((text, _style(text, number)))
+        table = Table(HEAD, rows(report)).lines()
+        found += [(text, _style(text, number)) for number, text in enumerate(table)]
     for (check, category), (text, where) in report.differences().items():
         found.append((f"{check} difference {category}: {len(where)} cases, such as {where[0]}: {text}", {}))
     for (check, reason), count in sorted(report.not_run().items()):
@@ -57,6 +57,7 @@ def lines(report: Report, verbosity: int = 0) -> list[Line]:
         tilegym = report.tilegym
         counts = f"{tilegym.passed} passed, {len(tilegym.failed)} failed, {sum(tilegym.skipped.values())} skipped"
         found.append((f"TileGym's tests: {counts}", {"red": bool(tilegym.failed)}))
+    found += record.lines(report.extra)
     if not report.complete:
         found.append(("the run is incomplete: not every selected check ended", {"yellow": True}))
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writes a run's files: ``summary.{json,md,csv}`` and ``<op>/<check>.json``, each by one rename."""
+"""Writes a run's files: ``summary.{json,md,csv,html}`` and ``<op>/<check>.json``, each by one rename."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from typing import Any
 
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.report import csv
+from pytest_cutile_rs.report import html
 from pytest_cutile_rs.report import markdown
+from pytest_cutile_rs.report import runs
 from pytest_cutile_rs.report.model import SCHEMA_VERSION
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import op_verdict
+from pytest_cutile_rs.report.read import SUMMARY
 
 CHECK_SCHEMA_NAME = "tilegym-rs.parity-check"
 
 
-def write_all(out: Path, report: Report, raw: Mapping[str, Any]) -> None:
+def write_all(out: Path, report: Report, raw: Mapping[str, Any], *, save: bool = False) -> None:
     """Writes everything below ``out``, which ignores itself in git.
+
+    Args:
+        out: the folder.
+        report: the run.
+        raw: its JSON form, with what hooks have added.
+        save: keep the run in ``out/runs`` too.
 
     Raises:
         OSError: the folder cannot be written.
@@ -29,9 +38,14 @@ def write_all(out: Path, report: Report, raw: Mapping[str, Any]) -> None:
     ignore = out / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n", encoding="utf-8")
-    _replace(out / "summary.json", _json(raw))
-    _replace(out / "summary.md", markdown.render(report))
-    _replace(out / "summary.csv", csv.render(report))
+    if save:
+        keep = out / runs.FOLDER
+        keep.mkdir(exist_ok=True)
+        replace(keep / runs.file_name(report), json_text(raw))
+    replace(out / SUMMARY, json_text(raw))
+    replace(out / "summary.md", markdown.render(report))
+    replace(out / "summary.csv", csv.render(report))
+    replace(out / "summary.html", html.render(report, runs.history(out)))
     for check in CHECKS:
         for op, results in report.by_op(check).items():
             folder = out / op
@@ -44,14 +58,20 @@ def write_all(out: Path, report: Report, raw: Mapping[str, Any]) -> None:
                 "cases": [result.to_dict() for result in results],
                 "verdict": op_verdict(results),
             }
-            _replace(folder / f"{check}.json", _json(content))
+            replace(folder / f"{check}.json", json_text(content))
 
 
-def _json(content: Mapping[str, Any]) -> str:
+def json_text(content: Mapping[str, Any]) -> str:
+    """JSON as reports hold it: no NaN, which no other reader would take."""
     return json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str) -> None:
+    """Writes a file so that a reader finds the old one or the new one, never a part.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(text, encoding="utf-8")
     staged.replace(path)

@@ -18,6 +18,7 @@ def summary(parity) -> dict[str, Any]:
 def conforms(value: Any, schema: dict[str, Any], where: str = "$") -> None:
     """The part of JSON Schema that SCHEMA uses."""
     kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds["integer"] = int
     wanted = schema.get("type", [])
     wanted = [wanted] if isinstance(wanted, str) else wanted
     assert not wanted or any(isinstance(value, kinds[name]) for name in wanted), where
@@ -203,7 +204,7 @@ def test_step_summary_csv_and_the_report_hook(parity) -> None:
     parity("--cutile-rs", answers={"sass:beta[f32-2x8]": "FAIL"})
     text = target.read_text()
     assert text.startswith("before\n## cutile-rs parity\n")
-    assert "| op | dtype | numerics | Tile IR | machine code | t_py/t_rs |" in text
+    assert "| op | dtype | variant | numerics | Tile IR | machine code | t_py/t_rs |" in text
     assert "- `cutile_rs::sass::beta[f32-2x8]`: FAIL as told, FAIL" in text
     assert summary(parity)["mine"] == {"branch": "x"}
     rows = (parity.pytester.path / ".cutile_rs" / "summary.csv").read_text().splitlines()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,3 +185,25 @@ def test_a_gpu_without_a_clock_is_no_data() -> None:
     case = suites()["softmax"].cases[0]
     result = perf.unavailable(case, "cupti_missing", "libcupti is not there")
     assert (result.status, result.verdict) == ("NO-DATA", "VERDICT: FAIL NO-DATA libcupti is not there")
+
+
+@pytest.mark.parametrize("kind", ["cupti", "event"])
+def test_the_clock_is_the_option_s_and_may_gate(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    from pytest_cutile_rs import timing
+    from pytest_cutile_rs.measuring import Measuring
+
+    asked: list[Any] = []
+
+    def make_timer(kind: str, **more: Any) -> FakeTimer:
+        asked.append((kind, more))
+        return FakeTimer()
+
+    monkeypatch.setattr(timing, "make_timer", make_timer)
+    config = SimpleNamespace(hook=SimpleNamespace(pytest_cutile_rs_timer=lambda config: None))
+    session: Any = SimpleNamespace(config=config, options=SimpleNamespace(timer=kind))
+    measuring = Measuring(session)
+    assert measuring.timer is measuring.timer
+    assert asked == [(kind, {"event_gates": True})]
+    with pytest.raises(RuntimeError, match="open already"):
+        measuring.timer.open()
+    measuring.close()
