@@ -189,6 +189,13 @@ def meta(*shape, dtype=torch.float32, strides=None):
     return torch.empty(*shape, dtype=dtype, device="meta")
 
 
+def unaligned(rows, columns):
+    """A tensor on the CPU whose address is no multiple of 16 bytes."""
+    made = torch.empty(rows * columns + 8)
+    offset = 1 if made.data_ptr() % 16 == 0 else (16 - made.data_ptr() % 16) // 4 + 1
+    return made[offset : offset + rows * columns].view(rows, columns)
+
+
 def launch(kernel, *args, grid=(4,)):
     """The captured launch of a kernel with these arguments."""
     from tilegym_rs_backend.port.capture import capture
@@ -204,6 +211,8 @@ NAMES = (
     "scale_rows_odd",
     "scale_rows_one",
     "scale_rows_transposed",
+    "scale_rows_unaligned",
+    "row_offsets_unaligned",
     "row_statistics",
     "row_statistics_odd",
     "histogram",
@@ -238,6 +247,8 @@ def launches():
         ),
         "scale_rows_one": launch(scale_rows, meta(1, 128), meta(1, 128), 2.0, 1, 128),
         "scale_rows_transposed": launch(scale_rows, x, meta(64, 128, strides=(1, 64)), 2.0, 16, 128),
+        "scale_rows_unaligned": launch(scale_rows, unaligned(64, 128), unaligned(64, 128), 2.0, 16, 128),
+        "row_offsets_unaligned": launch(row_offsets, unaligned(64, 128), unaligned(64, 128), 16, 128),
         "row_statistics": launch(row_statistics, meta(64), meta(64), h, 64, 128),
         "row_statistics_odd": launch(row_statistics, meta(63), meta(63), meta(63, 100, dtype=HALF), 63, 128),
         "histogram": launch(histogram, meta(64, dtype=torch.int32), w, 256, 64),

@@ -51,7 +51,8 @@ def test_launches_of_one_class_share_an_entry(comparisons):
     entries = {name: found.translation.entry for name, found in comparisons.items()}
     assert entries["scale_rows"] == "scale_rows"
     assert entries["scale_rows_one"] != entries["scale_rows"]
-    assert entries["row_offsets_odd"] == entries["row_offsets"]
+    assert entries["row_offsets_odd"] == entries["row_offsets"] == entries["row_offsets_unaligned"]
+    assert entries["scale_rows_odd"] == entries["scale_rows_unaligned"]
 
 
 def test_a_launch_of_another_class_is_refused_by_the_library(comparisons, launches, folder):
