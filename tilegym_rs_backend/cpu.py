@@ -7,8 +7,12 @@ that names the operation, the block and the source line.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -22,6 +26,8 @@ from .tile_ir.execute import compile_function
 from .tile_ir.reader import read_module
 
 if TYPE_CHECKING:
+    import torch
+
     from .library import Library
     from .target import Recorded
     from .target import Target
@@ -29,6 +35,19 @@ if TYPE_CHECKING:
 
 # Our kernels name the padding they need; one that forgets to shall show.
 _OPTIONS = Options(undetermined="poison")
+
+
+_reached: contextvars.ContextVar[Sequence[torch.Tensor]] = contextvars.ContextVar("tilegym_rs_reached", default=())
+
+
+@contextlib.contextmanager
+def reaching(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Let launches access tensors whose addresses they read from memory: those of a list of tensors."""
+    token = _reached.set(tensors)
+    try:
+        yield
+    finally:
+        _reached.reset(token)
 
 
 class ExecutingBound:
@@ -63,6 +82,8 @@ class ExecutingBound:
             if source.described:
                 parameters += [*source.meta.shape, *source.meta.strides]
             memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
+        for tensor in _reached.get():
+            memory.add_tensor(tensor, "a tensor of a list")
         with fresh.known_to(memory):
             return self._program.run(self._grid, parameters, memory, _OPTIONS)
 

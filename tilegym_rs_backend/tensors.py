@@ -79,6 +79,14 @@ def torch_dtype_codes() -> dict[torch.dtype, int]:
     return {getattr(torch, name): DTYPE_CODES[code] for name, code in _TORCH_NAMES.items() if hasattr(torch, name)}
 
 
+def torch_dtype(name: str) -> torch.dtype:
+    """Return the torch dtype of a name of the contract, ``torch.float16`` for ``"f16"``."""
+    import torch
+
+    found: torch.dtype = getattr(torch, next(each for each, code in _TORCH_NAMES.items() if code == name))
+    return found
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """Return the contract's name of a torch dtype, ``"f16"`` for ``torch.float16``."""
     code = torch_dtype_codes().get(dtype)

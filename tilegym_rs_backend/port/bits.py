@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..cpu import reaching
 from ..target import executing_target
 from .capture import CapturedLaunch
 from .capture import capture
@@ -12,6 +13,7 @@ from .capture import import_tilegym
 from .execute import execute
 from .ported import PortedKernels
 from .ported import pointers_of
+from .ported import with_tables
 
 
 def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed: int = 0) -> list[str]:
@@ -26,14 +28,16 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
     target = executing_target(arch)
 
     def both(launch: CapturedLaunch) -> None:
-        tensors = [value for value in launch.args if hasattr(value, "data_ptr")]
+        listed = [tensor for value in launch.args if isinstance(value, list) for tensor in value]
+        tensors = [*(value for value in launch.args if hasattr(value, "data_ptr")), *listed]
         before = [_storage(tensor).clone() for tensor in tensors]
         execute(launch)
         theirs = [_storage(tensor).clone() for tensor in tensors]
         for tensor, old in zip(tensors, before, strict=True):
             _storage(tensor).copy_(old)
         run, positions = kernels.bound(launch, target)
-        run(*pointers_of(launch.args, positions))
+        with reaching(listed):
+            run(*pointers_of(with_tables(launch.args), positions))
         lines.append(_verdict(launch, tensors, theirs))
 
     import_tilegym().set_backend("cutile")

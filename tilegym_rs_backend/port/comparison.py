@@ -9,6 +9,7 @@ from dataclasses import field
 from ..artifacts import assemble
 from ..artifacts import emit
 from ..errors import CompileError
+from ..errors import LaunchError
 from ..target import recorder_target
 from ..tile_ir import verdict as tile_ir_verdict
 from ..tile_ir.cubin import CubinKernel
@@ -76,7 +77,7 @@ def compare_launch(kernels: PortedKernels, launch: CapturedLaunch, assemblies: i
         recorded = target.recorded[-1]
         ours = emit(recorded.library, recorded.token, launch.arch)
         translated = assemble(ours, launch.arch, name=entry.name)
-    except CompileError as error:
+    except (CompileError, LaunchError) as error:
         return Comparison("NOT-COMPILED", str(error), **facts)  # type: ignore[arg-type]
     cubins = {"ours": translated, "theirs": original}
     pair = meeting(cubins, {"ours": ours, "theirs": theirs}, launch.arch, assemblies)

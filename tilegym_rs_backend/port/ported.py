@@ -25,13 +25,17 @@ from typing import Any
 from ..errors import CompileError
 from ..launch import bind
 from ..target import Target
+from ..tensors import MAX_RANK
+from ..tensors import TensorMeta
 from ..tensors import meta_of
+from ..tensors import torch_dtype
 from .cached import CachedCrate
 from .signature import signature
 
 if TYPE_CHECKING:
     from .capture import CapturedLaunch
 
+_ADDRESSES = ("tensor", "pointer", "list")
 _HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps"}
 
 
@@ -41,14 +45,14 @@ class Entry:
 
     Attributes:
         name: of the module and of the kernel in it.
-        arguments: (kind, index into the launch's arguments) of each parameter that is passed, in order.
+        arguments: (kind, index into the launch's arguments, axis) of each parameter that is passed, in order.
         constants: const generics by name.
         passes: parity passes of the front end that the entry asks for.
         baked: constants whose values are in the text.
     """
 
     name: str
-    arguments: tuple[tuple[str, int], ...]
+    arguments: tuple[tuple[str, int, int], ...]
     constants: dict[str, int]
     passes: tuple[str, ...] = ()
     baked: tuple[str, ...] = ()
@@ -102,13 +106,13 @@ class PortedKernels:
     def bound(self, launch: CapturedLaunch, target: Target) -> tuple[Callable[..., None], tuple[int, ...]]:
         """Specialize and plan a launch: a callable of addresses, and which of the launch's arguments they are of."""
         entry = self.entry(launch)
-        arguments = [_argument(launch, kind, index) for kind, index in entry.arguments]
+        arguments = [_argument(launch.args[index], kind, axis) for kind, index, axis in entry.arguments]
         hints = {_HINTS[name]: value for name, value in launch.hints.items() if name in _HINTS}
         if "opt_level" in launch.hints:
             raise CompileError(
                 f"kernel {launch.name} asks for opt_level {launch.hints['opt_level']}; here it is always 3"
             )
-        pointers = tuple(index for kind, index in entry.arguments if kind in ("tensor", "pointer"))
+        pointers = tuple(index for kind, index, _ in entry.arguments if kind in _ADDRESSES)
         library = self.crate.library()
         return bind(library, target, entry.name, launch.grid, *arguments, **entry.constants, **hints), pointers
 
@@ -118,7 +122,7 @@ class PortedKernels:
         if found is None:
             try:
                 record = json.loads(self._file(key).read_text(encoding="utf-8"))
-                found = Entry(**{**record, "arguments": tuple((kind, index) for kind, index in record["arguments"])})
+                found = Entry(**{**record, "arguments": tuple(map(tuple, record["arguments"]))})
             except (OSError, ValueError, TypeError, KeyError):
                 return None  # absent, or half written by a process that died: translating gives it again
             if not self.crate.has(found.name):
@@ -189,7 +193,7 @@ def _translated(launch: CapturedLaunch) -> tuple[Entry, str]:
     entry = Entry(
         name=made.entry,
         arguments=tuple(
-            (p.kind, p.argument) for p in made.parameters if p.kind in ("tensor", "pointer", "scalar", "list", "length")
+            (p.kind, p.argument, p.axis) for p in made.parameters if p in made.descriptors or p in made.scalars
         ),
         constants={generic.name: generic.value for generic in made.generics},
         passes=made.passes,
@@ -198,13 +202,48 @@ def _translated(launch: CapturedLaunch) -> tuple[Entry, str]:
     return entry, made.source
 
 
-def _argument(launch: CapturedLaunch, kind: str, index: int) -> Any:
-    value = launch.args[index]
+def _argument(value: Any, kind: str, axis: int) -> Any:
+    """What `bind` is given for one parameter."""
+    if kind == "list":
+        words = len(value) * (1 + 2 * value[0].ndim)
+        return TensorMeta((words,), (1,), torch_dtype("i64"), True)
     if kind in ("tensor", "pointer"):
-        return meta_of(value)
-    if kind == "scalar":
-        return value
-    raise CompileError(f"kernel {launch.name}: a parameter that is a list of tensors cannot be launched here yet")
+        meta = meta_of(value)
+        # Beyond the descriptor's rank the address alone is one, and the rest comes as scalars.
+        return meta if value.ndim <= MAX_RANK else TensorMeta((), (), meta.dtype, meta.aligned)
+    return {"extent": _extent, "stride": _stride, "length": _length, "scalar": _itself}[kind](value, axis)
+
+
+def _extent(value: Any, axis: int) -> int:
+    return int(value.shape[axis])
+
+
+def _stride(value: Any, axis: int) -> int:
+    return int(value.stride(axis))
+
+
+def _length(value: Any, axis: int) -> int:
+    return len(value)
+
+
+def _itself(value: Any, axis: int) -> Any:
+    return value
+
+
+def with_tables(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Replace lists of tensors by the rows of 64-bit words (address, extents, strides) that a kernel reads.
+
+    The rows live on the tensors' device; the caller keeps them until the launch is made.
+    """
+    return tuple(table_of(value) if isinstance(value, list) else value for value in arguments)
+
+
+def table_of(tensors: list[Any]) -> Any:
+    """Return the words of a list of tensors, on their device."""
+    import torch
+
+    rows = [[t.data_ptr() if not t.is_meta else 0, *t.shape, *t.stride()] for t in tensors]
+    return torch.tensor(rows, dtype=torch.int64).to(tensors[0].device)
 
 
 def _write(path: Path, text: str) -> None:

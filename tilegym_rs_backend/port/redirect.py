@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from ..cpu import reaching
 from ..launch import PLANS
 from ..target import Target
 from ..target import target_of
@@ -28,6 +29,7 @@ from .intercept import answering
 from .intercept import install
 from .ported import PortedKernels
 from .ported import pointers_of
+from .ported import with_tables
 
 Plan = tuple[Callable[..., None], tuple[int, ...]]
 
@@ -48,10 +50,12 @@ class Redirect:
         if plan is None:
             plan = self._planned(key, kernel, grid, args)
         run, positions = plan
+        if any(isinstance(arg, list) for arg in args):
+            args = with_tables(args)
         run(*pointers_of(args, positions))
 
     def _planned(self, key: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> Plan:
-        device = next(arg.get_device() for arg in args if hasattr(arg, "get_device"))
+        device = _first_tensor(args).get_device()
         target = target_of_device(device)
         plan = self.kernels.bound(described(kernel, grid, args, target.arch), target)
         with self._lock:
@@ -75,7 +79,7 @@ class Redirect:
 
         configs = list(search_space)
         calls = [_Candidate(config, grid_fn, kernel, args_fn, hints_fn) for config in configs]
-        device = next(arg.get_device() for call in calls[:1] for arg in call.args if hasattr(arg, "get_device"))
+        device = _first_tensor(calls[0].args).get_device()
         arch = target_of_device(device).arch
         self.kernels.prepare(described(call.kernel, call.grid, call.args, arch) for call in calls)
         tuned = autotune_launch(
@@ -136,7 +140,9 @@ class Elsewhere:
 
     def _carry_out(self, launch: CapturedLaunch) -> None:
         run, positions = self._kernels.bound(launch, self._target)
-        run(*pointers_of(launch.args, positions))
+        listed = [tensor for arg in launch.args if isinstance(arg, list) for tensor in arg]
+        with reaching(listed):
+            run(*pointers_of(with_tables(launch.args), positions))
 
 
 class _Candidate:
@@ -154,7 +160,7 @@ def _key(value: Any) -> Any:
     """What of an argument decides a plan; numbers by type too, since 1 and 1.0 and True are equal."""
     if hasattr(value, "data_ptr"):
         return (tuple(value.shape), value.stride(), value.dtype, value.data_ptr() % 16 == 0, value.get_device())
-    return (type(value), value)
+    return (type(value), tuple(map(_key, value)) if isinstance(value, (list, tuple)) else value)
 
 
 @functools.lru_cache(maxsize=1)
