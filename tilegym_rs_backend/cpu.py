@@ -42,7 +42,7 @@ _reached: contextvars.ContextVar[Sequence[torch.Tensor]] = contextvars.ContextVa
 
 @contextlib.contextmanager
 def reaching(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Let launches access tensors whose addresses they read from memory: those of a list of tensors."""
+    """Let launches access all of some tensors that no descriptor describes: those of a list, those of high rank."""
     token = _reached.set(tensors)
     try:
         yield
@@ -73,6 +73,9 @@ class ExecutingBound:
         """Execute the launch and return what it did."""
         addresses = iter(pointers)
         memory, parameters = Memory(), []
+        reached = {tensor.data_ptr() for tensor in _reached.get()}
+        for tensor in _reached.get():
+            memory.add_tensor(tensor, "a tensor behind an address")
         for name, source in self._sources:
             if not isinstance(source, _TensorSource):
                 parameters.append(source)
@@ -81,9 +84,8 @@ class ExecutingBound:
             parameters.append(address)
             if source.described:
                 parameters += [*source.meta.shape, *source.meta.strides]
-            memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
-        for tensor in _reached.get():
-            memory.add_tensor(tensor, "a tensor of a list")
+            if address not in reached:
+                memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
         with fresh.known_to(memory):
             return self._program.run(self._grid, parameters, memory, _OPTIONS)
 

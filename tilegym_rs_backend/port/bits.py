@@ -13,6 +13,7 @@ from .capture import import_tilegym
 from .execute import execute
 from .ported import PortedKernels
 from .ported import pointers_of
+from .ported import undescribed
 from .ported import with_tables
 
 
@@ -36,8 +37,9 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
         for tensor, old in zip(tensors, before, strict=True):
             _storage(tensor).copy_(old)
         run, positions = kernels.bound(launch, target)
-        with reaching(listed):
-            run(*pointers_of(with_tables(launch.args), positions))
+        args = with_tables(launch.args)
+        with reaching(undescribed(launch.args)):
+            run(*pointers_of(args, positions))
         lines.append(_verdict(launch, tensors, theirs))
 
     import_tilegym().set_backend("cutile")

@@ -253,6 +253,12 @@ def _write(path: Path, text: str) -> None:
     staging.replace(path)
 
 
+def undescribed(arguments: Sequence[Any]) -> list[Any]:
+    """Return the tensors whose extents no descriptor tells: those in lists, and those of high rank."""
+    listed = [tensor for value in arguments if isinstance(value, list) for tensor in value]
+    return listed + [value for value in arguments if hasattr(value, "data_ptr") and value.ndim > MAX_RANK]
+
+
 def pointers_of(arguments: Sequence[Any], positions: tuple[int, ...]) -> tuple[int, ...]:
     """Return the addresses of the tensors at ``positions``."""
     return tuple(arguments[index].data_ptr() for index in positions)

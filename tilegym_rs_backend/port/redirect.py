@@ -29,6 +29,7 @@ from .intercept import answering
 from .intercept import install
 from .ported import PortedKernels
 from .ported import pointers_of
+from .ported import undescribed
 from .ported import with_tables
 
 Plan = tuple[Callable[..., None], tuple[int, ...]]
@@ -140,9 +141,9 @@ class Elsewhere:
 
     def _carry_out(self, launch: CapturedLaunch) -> None:
         run, positions = self._kernels.bound(launch, self._target)
-        listed = [tensor for arg in launch.args if isinstance(arg, list) for tensor in arg]
-        with reaching(listed):
-            run(*pointers_of(with_tables(launch.args), positions))
+        args = with_tables(launch.args)
+        with reaching(undescribed(launch.args)):
+            run(*pointers_of(args, positions))
 
 
 class _Candidate:
