@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
@@ -67,6 +68,9 @@ class Backend(Protocol):
         """Which kernels of this side serve the op: ``"native"``, ``"ported"`` (translated from cuTile Python), or
         ``""``: there are none, and only cuTile Python's side is looked at."""
 
+    def translate(self, pairs: Iterable[tuple[OpSuite, Case]], arch: str) -> None:
+        """Translate and build what these cases of ported ops will launch, in one go; a failure shows at its case."""
+
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
 
@@ -110,6 +114,18 @@ class CutileRsBackend:
             self._device = _find_device()
         return self._device
 
+    def translate(self, pairs: Iterable[tuple[OpSuite, Case]], arch: str) -> None:
+        """See `Backend`."""
+        from tilegym_rs_backend.port.launches import case_launches
+        from tilegym_rs_backend.port.redirect import redirect
+
+        found = []
+        for suite, case in pairs:
+            with contextlib.suppress(Exception):
+                found += case_launches(suite, case, suite.arch_for(arch))
+        if found:
+            redirect().kernels.prepare(found)
+
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""
         from tilegym_rs_backend import artifacts
@@ -132,7 +148,10 @@ class CutileRsBackend:
 
     def call(self, suite: OpSuite, call: Call) -> Any:
         """See `Backend`."""
-        return suite.call(call, backend=OURS)
+        from tilegym_rs_backend.port.installed import backend_set
+
+        with backend_set(OURS):
+            return suite.call(call, backend=OURS)
 
     def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
         """See `Backend`."""

@@ -45,6 +45,7 @@ class ParitySession:
     def __init__(self, config: pytest.Config, options: Options) -> None:
         self.config = config
         self.options = options
+        self._translated = False
         self._results: dict[tuple[str, str, str], CheckResult] = {}
         self._launches: dict[tuple[str, str, str], tuple[Any, ...]] = {}
         self.measuring = Measuring(self)
@@ -148,9 +149,24 @@ class ParitySession:
             "sass": self._sass,
             "perf": self._perf,
         }
-        if check != "numerics" and not self.backend.kind(suite.name):
+        kind = self.backend.kind(suite.name)
+        if kind == "ported":
+            self._translate()
+        if check != "numerics" and not kind:
             return CheckResult(check, case.op, case.id, NOT_RUN, NO_KERNEL, dtype=case.dtype)
         return runners[check](suite, case)
+
+    def _translate(self) -> None:
+        """Before the first case of a ported op: one build for all of them instead of one each."""
+        if self._translated:
+            return
+        self._translated = True
+        pairs = {
+            (suite.name, case.id): (suite, case)
+            for _, suite, case in self.cases()
+            if not case.raises and self.backend.kind(suite.name) == "ported"
+        }
+        self.backend.translate(pairs.values(), self.arch)
 
     def _numerics(self, suite: OpSuite, case: Case) -> CheckResult:
         from pytest_cutile_rs.checks import numerics

@@ -34,20 +34,29 @@ if TYPE_CHECKING:
     from .tensors import TensorMeta
 
 # Our kernels name the padding they need; one that forgets to shall show.
-_OPTIONS = Options(undetermined="poison")
+_OWN = Options(undetermined="poison")
+_TRANSLATED = Options(undetermined="zero")
 
 
-_reached: contextvars.ContextVar[Sequence[torch.Tensor]] = contextvars.ContextVar("tilegym_rs_reached", default=())
+_translated: contextvars.ContextVar[Sequence[torch.Tensor] | None] = contextvars.ContextVar(
+    "tilegym_rs_translated", default=None
+)
 
 
 @contextlib.contextmanager
-def reaching(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Let launches access all of some tensors that no descriptor describes: those of a list, those of high rank."""
-    token = _reached.set(tensors)
+def of_translations(reached: Sequence[torch.Tensor] = ()) -> Iterator[None]:
+    """Execute launches of translated kernels: what a load gives where no padding is named is 0 as on a GPU, for them
+    and for their originals.
+
+    Args:
+        reached: tensors that no descriptor describes, and that they may access all of: those of a list, those of high
+            rank.
+    """
+    token = _translated.set(reached)
     try:
         yield
     finally:
-        _reached.reset(token)
+        _translated.reset(token)
 
 
 class ExecutingBound:
@@ -73,8 +82,9 @@ class ExecutingBound:
         """Execute the launch and return what it did."""
         addresses = iter(pointers)
         memory, parameters = Memory(), []
-        reached = {tensor.data_ptr() for tensor in _reached.get()}
-        for tensor in _reached.get():
+        translated = _translated.get()
+        reached = {tensor.data_ptr() for tensor in translated or ()}
+        for tensor in translated or ():
             memory.add_tensor(tensor, "a tensor behind an address")
         for name, source in self._sources:
             if not isinstance(source, _TensorSource):
@@ -87,7 +97,7 @@ class ExecutingBound:
             if address not in reached:
                 memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
         with fresh.known_to(memory):
-            return self._program.run(self._grid, parameters, memory, _OPTIONS)
+            return self._program.run(self._grid, parameters, memory, _OWN if translated is None else _TRANSLATED)
 
 
 class _TensorSource:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..cpu import reaching
+from ..cpu import of_translations
 from ..target import executing_target
 from .capture import CapturedLaunch
 from .capture import capture
-from .capture import import_tilegym
 from .execute import execute
+from .installed import backend_set
 from .ported import PortedKernels
 from .ported import pointers_of
 from .ported import undescribed
@@ -38,13 +38,13 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
             _storage(tensor).copy_(old)
         run, positions = kernels.bound(launch, target)
         args = with_tables(launch.args)
-        with reaching(undescribed(launch.args)):
+        with of_translations(undescribed(launch.args)):
             run(*pointers_of(args, positions))
         lines.append(_verdict(launch, tensors, theirs))
 
-    import_tilegym().set_backend("cutile")
-    call = suite.inputs(case, "cpu", case.seed(seed))
-    capture(lambda: suite.call(call, backend="cutile"), arch, device="cpu", carry_out=both)
+    with backend_set("cutile"):
+        call = suite.inputs(case, "cpu", case.seed(seed))
+        capture(lambda: suite.call(call, backend="cutile"), arch, device="cpu", carry_out=both)
     return lines
 
 

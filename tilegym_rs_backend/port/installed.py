@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from tilegym_rs_backend.errors import ToolchainError
@@ -33,6 +35,18 @@ def check_cuda_tile() -> str:
             f"{', '.join(TESTED_CUDA_TILE)} only. Install that one: pip install cuda-tile=={TESTED_CUDA_TILE[-1]}"
         )
     return version
+
+
+@contextlib.contextmanager
+def backend_set(name: str) -> Iterator[None]:
+    """Set TileGym's backend for the block: ops that call other ops follow it."""
+    tilegym = import_tilegym()
+    before = tilegym.get_current_backend()
+    tilegym.set_backend(name)
+    try:
+        yield
+    finally:
+        tilegym.set_backend(before)
 
 
 def import_tilegym() -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .capture import CapturedLaunch
 from .capture import capture
-from .capture import import_tilegym
+from .installed import backend_set
 from .ported import key_of
 
 _IDLE_TRIES = 8
@@ -25,17 +25,17 @@ def case_launches(suite: Any, case: Any, arch: str, tuning: int = 0) -> list[Cap
     Raises:
         Exception: what the op raises on both.
     """
-    import_tilegym().set_backend("cutile")
     empty = dataclasses.replace(case, data="empty")
 
     def captured(case: Any, device: str) -> list[CapturedLaunch]:
         call = suite.inputs(case, device, 0)
         return capture(lambda: suite.call(call, backend="cutile"), arch, tuning=tuning, device=device)
 
-    try:
-        return captured(empty, "meta")
-    except Exception:
-        return captured(case, "cpu")
+    with backend_set("cutile"):
+        try:
+            return captured(empty, "meta")
+        except Exception:
+            return captured(case, "cpu")
 
 
 def chosen(

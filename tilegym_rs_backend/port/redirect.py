@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ..cpu import reaching
+from ..cpu import of_translations
 from ..launch import PLANS
 from ..target import Target
 from ..target import target_of
@@ -142,7 +142,7 @@ class Elsewhere:
     def _carry_out(self, launch: CapturedLaunch) -> None:
         run, positions = self._kernels.bound(launch, self._target)
         args = with_tables(launch.args)
-        with reaching(undescribed(launch.args)):
+        with of_translations(undescribed(launch.args)):
             run(*pointers_of(args, positions))
 
 
