@@ -102,3 +102,25 @@ def test_what_is_no_kernel_is_named():
 def test_a_launch_without_a_tensor_is_refused():
     with pytest.raises(Exception, match="collatz: a launch needs a tensor"):
         port.kernel(kernels.collatz).launch(None, (1,), (1, 2, 3))
+
+
+def test_a_build_that_is_not_possible_leaves_the_crate_as_it_was(tmp_path, monkeypatch):
+    from tilegym_rs_backend.build.key import source_key
+    from tilegym_rs_backend.errors import BuildError
+    from tilegym_rs_backend.port import cached
+    from tilegym_rs_backend.port.crate import write_crate
+
+    crate = cached.CachedCrate(tmp_path)
+    write_crate({"first": "// one\n"}, crate.root)
+    before = source_key(crate.root)
+
+    def impossible(sources, folder):
+        write_crate(sources, folder)
+        raise BuildError("no cargo here", stage="preflight")
+
+    monkeypatch.setattr(cached, "build", impossible)
+    with pytest.raises(BuildError, match="no cargo here"):
+        crate.add({"second": "// two\n"})
+    assert source_key(crate.root) == before
+    assert crate.has("first")
+    assert not crate.has("second")

@@ -20,6 +20,7 @@ from ..build.key import source_digests
 from ..library import Library
 from ..toolchain.dirs import cache_dir
 from .compare import build
+from .crate import write_crate
 from .installed import check_cuda_tile
 
 _OPS = Path("src", "ops")
@@ -55,7 +56,12 @@ class CachedCrate:
         with self._exclusive():
             there = (self.root / _OPS).glob("*.rs") if self.root.is_dir() else ()
             sources = {path.stem: path.read_text(encoding="utf-8") for path in there if path.stem != "mod"}
-            _, failed = build({**sources, **modules}, self.root)
+            try:
+                _, failed = build({**sources, **modules}, self.root)
+            except BaseException:
+                # A host that cannot build must find the crate as it was: its library is found by its texts.
+                write_crate(sources, self.root)
+                raise
             return {name: text for name, text in failed.items() if name in modules}
 
     def library(self) -> Library:
