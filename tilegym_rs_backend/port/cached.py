@@ -18,7 +18,9 @@ from ..build import ensure_library
 from ..build import rust_root
 from ..build.key import source_digests
 from ..library import Library
+from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import cache_dir
+from ..toolchain.toolkit import find_toolkit
 from .compare import build
 from .crate import write_crate
 from .installed import check_cuda_tile
@@ -51,15 +53,18 @@ class CachedCrate:
         """Add modules (name -> text) and build; returns those that rustc or build.rs refused, with the reason.
 
         Raises:
+            ToolchainError: cargo or the toolkit is missing.
             BuildError: the crate cannot be built for another reason.
         """
+        find_cargo()
+        find_toolkit(headers=True)  # a host that cannot build says so before the crate is touched
         with self._exclusive():
             there = (self.root / _OPS).glob("*.rs") if self.root.is_dir() else ()
             sources = {path.stem: path.read_text(encoding="utf-8") for path in there if path.stem != "mod"}
             try:
                 _, failed = build({**sources, **modules}, self.root)
             except BaseException:
-                # A host that cannot build must find the crate as it was: its library is found by its texts.
+                # The library is found by the crate's texts: after a build that failed they must be what they were.
                 write_crate(sources, self.root)
                 raise
             return {name: text for name, text in failed.items() if name in modules}

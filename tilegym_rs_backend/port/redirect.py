@@ -46,7 +46,7 @@ class Redirect:
     def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> None:
         """Launch the translation of ``kernel`` on the tensors' device and torch's current stream there."""
         args = tuple(args)
-        key = (kernel._annotated_function.pyfunc, kernel._compiler_options, tuple(grid), *map(_key, args))
+        key = (kernel._annotated_function.pyfunc, _options_key(kernel), tuple(grid), *map(_key, args))
         plan = self._plans.get(key)
         if plan is None:
             plan = self._planned(key, kernel, grid, args)
@@ -155,6 +155,16 @@ class _Candidate:
         self.kernel = chosen.replace_hints(**hints_fn(config)) if hints_fn else chosen
         self.grid = grid_fn(config)
         self.args = tuple(args_fn(config))
+
+
+def _options_key(kernel: Any) -> Any:
+    """The kernel's compiler options; those that differ by target cannot be hashed, but say all they are."""
+    options = kernel._compiler_options
+    try:
+        hash(options)
+    except TypeError:
+        return repr(options)
+    return options
 
 
 def _key(value: Any) -> Any:
