@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 ct = pytest.importorskip("cuda.tile")
 sys.path.insert(0, str(Path(__file__).parent))
 
-import kernels  # noqa: E402
+import wrong_kernels as kernels  # noqa: E402
 
 from pytest_cutile_rs.case import Tolerance  # noqa: E402
 from pytest_cutile_rs.checks.comparator import compare  # noqa: E402

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 ct = pytest.importorskip("cuda.tile")
 sys.path.insert(0, str(Path(__file__).parent / "own"))
 
-import kernels  # noqa: E402
+import own_ported as kernels  # noqa: E402
 
 from tilegym_rs_backend import port  # noqa: E402
 from tilegym_rs_backend.errors import ToolchainError  # noqa: E402
