@@ -59,8 +59,9 @@ python-test: setup
 	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/backend --ignore tests/test_rust_library.py $(ARGS)
 	$(BIN)/pytest -n 2 --dist loadfile tests/backend tests/test_rust_library.py $(ARGS)
 
+# Of the native ops; tests/port compares machine code of translated kernels, and `make parity` takes every op.
 quick-parity: setup
-	@$(BIN)/pytest --cutile-rs --cutile-rs-quick
+	@$(BIN)/pytest --cutile-rs --cutile-rs-quick --cutile-rs-ops "$$($(BIN)/tilegym-rs describe | paste -sd,)"
 
 fuzz: setup
 	@TILEGYM_RS_FUZZ_CASES=100000 $(BIN)/pytest tests/tile_ir/test_reader_fuzz.py $(ARGS)
