@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
@@ -150,7 +151,7 @@ class CutileRsBackend:
         """See `Backend`."""
         from tilegym_rs_backend.port.installed import backend_set
 
-        with backend_set(OURS):
+        with backend_set(OURS), _arch_of(suite):
             return suite.call(call, backend=OURS)
 
     def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
@@ -181,6 +182,20 @@ class CutileRsBackend:
             loaded = library._current  # get_library() would build one
             found["library_build_id"] = loaded.build_id if loaded else None
         return found
+
+
+@contextlib.contextmanager
+def _arch_of(suite: OpSuite) -> Iterator[None]:
+    """Let what is executed on a CPU be compiled for an architecture that has the op."""
+    before = os.environ.get("TILEGYM_RS_ARCH")
+    if suite.min_arch:
+        os.environ["TILEGYM_RS_ARCH"] = suite.arch_for(before or DEFAULT_ARCH)
+    try:
+        yield
+    finally:
+        os.environ.pop("TILEGYM_RS_ARCH", None)
+        if before is not None:
+            os.environ["TILEGYM_RS_ARCH"] = before
 
 
 def _find_device() -> Device:
