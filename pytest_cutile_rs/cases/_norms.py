@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._build import BACKWARD
+from pytest_cutile_rs.cases._formula import FormulaSuite
 from pytest_cutile_rs.cases._tensors import scaled
 from pytest_cutile_rs.cases._tensors import tensor
 
@@ -54,3 +58,33 @@ def weight_and_bias(case: Case, shape: tuple[int, ...], device: str, seed: int) 
 def tolerance_of(case: Case) -> Tolerance:
     """By dtype; wider where weight + weight_shift is rounded."""
     return (_SHIFTED if case.kwargs.get("weight_shift") else TOLERANCES)[case.dtype]
+
+
+class RmsNormSuite(FormulaSuite):
+    """What `rms_norm` and the module made of it have in common; their last output is the weight's gradient."""
+
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
+        """A gradient's absolute part grows with the size of what it sums, as fp32's noise does."""
+        base = self.tolerance[case.dtype]
+        terms = math.prod(case.shape[:-1]) if output == 2 else 1
+        return Tolerance(base.rtol, base.atol * math.sqrt(max(terms, 1)), base.why)
+
+    def bytes_moved(self, case: Case) -> int:
+        """One read and one write; backward two reads and one write more."""
+        return (5 if case.kwargs.get(BACKWARD) else 2) * math.prod(case.shape) * ITEMSIZE[case.dtype]
+
+    def flops(self, case: Case) -> int:
+        """Square, sum, two products per element; ten more backward."""
+        return (14 if case.kwargs.get(BACKWARD) else 4) * math.prod(case.shape)
+
+
+class LayerNormSuite(FormulaSuite):
+    """What the layer norms have in common."""
+
+    def bytes_moved(self, case: Case) -> int:
+        """One read and one write."""
+        return 2 * math.prod(case.shape) * ITEMSIZE[case.dtype]
+
+    def flops(self, case: Case) -> int:
+        """Two sums, a square, a difference, two products and a sum per element."""
+        return 8 * math.prod(case.shape)

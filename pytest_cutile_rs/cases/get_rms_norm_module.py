@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pytest_cutile_rs.case import DTYPES
-from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
-from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import BACKWARD
 from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import options
 from pytest_cutile_rs.cases._formula import UPSTREAM
-from pytest_cutile_rs.cases._formula import FormulaSuite
 from pytest_cutile_rs.cases._norms import EPS
 from pytest_cutile_rs.cases._norms import TOLERANCES
+from pytest_cutile_rs.cases._norms import RmsNormSuite
 from pytest_cutile_rs.cases._norms import rms_norm
 from pytest_cutile_rs.cases._tensors import tensor
 
@@ -50,7 +47,7 @@ def _listed() -> list[Case]:
     ]
 
 
-class GetRmsNormModule(FormulaSuite):
+class GetRmsNormModule(RmsNormSuite):
     """See the module."""
 
     name = _OP
@@ -84,20 +81,6 @@ class GetRmsNormModule(FormulaSuite):
         with torch.device("meta"):  # its own weight is never used
             module = kind(x.shape[-1], eps=EPS)
         return torch.func.functional_call(module, {"weight": weight}, (x,))
-
-    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
-        """A gradient's absolute part grows with the size of what it sums, as fp32's noise does."""
-        base = self.tolerance[case.dtype]
-        terms = math.prod(case.shape[:-1]) if output == 2 else 1
-        return Tolerance(base.rtol, base.atol * math.sqrt(max(terms, 1)), base.why)
-
-    def bytes_moved(self, case: Case) -> int:
-        """One read and one write; backward two reads and one write more."""
-        return (5 if case.kwargs.get(BACKWARD) else 2) * math.prod(case.shape) * ITEMSIZE[case.dtype]
-
-    def flops(self, case: Case) -> int:
-        """Square, sum, two products per element; ten more backward."""
-        return (14 if case.kwargs.get(BACKWARD) else 4) * math.prod(case.shape)
 
 
 SUITE = GetRmsNormModule()

@@ -11,14 +11,13 @@ import math
 from typing import Any
 
 from pytest_cutile_rs.case import DTYPES
-from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import case
-from pytest_cutile_rs.cases._formula import FormulaSuite
 from pytest_cutile_rs.cases._norms import EPS
 from pytest_cutile_rs.cases._norms import TOLERANCES
+from pytest_cutile_rs.cases._norms import LayerNormSuite
 from pytest_cutile_rs.cases._norms import moments
 from pytest_cutile_rs.cases._norms import tolerance_of
 from pytest_cutile_rs.cases._norms import weight_and_bias
@@ -77,7 +76,7 @@ def _more() -> list[Case]:
     return found + [_case(dtype, (8, 24, 20), 1, 2, data="shifted", structural=False) for dtype in ("f16", "bf16")]
 
 
-class LayerNorm(FormulaSuite):
+class LayerNorm(LayerNormSuite):
     """See the module."""
 
     name = _OP
@@ -105,14 +104,6 @@ class LayerNorm(FormulaSuite):
     def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
         """See `_norms`."""
         return tolerance_of(case)
-
-    def bytes_moved(self, case: Case) -> int:
-        """One read and one write."""
-        return 2 * math.prod(case.shape) * ITEMSIZE[case.dtype]
-
-    def flops(self, case: Case) -> int:
-        """Two sums, a square, a difference, two products and a sum per element."""
-        return 8 * math.prod(case.shape)
 
 
 SUITE = LayerNorm()

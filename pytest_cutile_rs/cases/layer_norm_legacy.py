@@ -6,19 +6,17 @@ Inputs of rank 2: for a permuted one of higher rank TileGym writes to a copy of 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pytest_cutile_rs.case import DTYPES
-from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
-from pytest_cutile_rs.cases._formula import FormulaSuite
 from pytest_cutile_rs.cases._norms import EPS
 from pytest_cutile_rs.cases._norms import TOLERANCES
+from pytest_cutile_rs.cases._norms import LayerNormSuite
 from pytest_cutile_rs.cases._norms import moments
 from pytest_cutile_rs.cases._norms import tolerance_of
 from pytest_cutile_rs.cases._norms import weight_and_bias
@@ -64,7 +62,7 @@ def _more() -> list[Case]:
     return [*found, case(_OP, "f16", (16, 130), data="overflow", structural=False)]
 
 
-class LayerNormLegacy(FormulaSuite):
+class LayerNormLegacy(LayerNormSuite):
     """See the module."""
 
     name = _OP
@@ -96,14 +94,6 @@ class LayerNormLegacy(FormulaSuite):
     def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
         """See `_norms`."""
         return tolerance_of(case)
-
-    def bytes_moved(self, case: Case) -> int:
-        """One read and one write."""
-        return 2 * math.prod(case.shape) * ITEMSIZE[case.dtype]
-
-    def flops(self, case: Case) -> int:
-        """Two sums, a square, a difference, two products and a sum per element."""
-        return 8 * math.prod(case.shape)
 
 
 SUITE = LayerNormLegacy()

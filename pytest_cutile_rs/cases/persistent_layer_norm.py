@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 from typing import ClassVar
 
-from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
-from pytest_cutile_rs.cases._formula import FormulaSuite
 from pytest_cutile_rs.cases._norms import EPS
+from pytest_cutile_rs.cases._norms import LayerNormSuite
 from pytest_cutile_rs.cases._norms import moments
 from pytest_cutile_rs.cases._norms import weight_and_bias
 from pytest_cutile_rs.cases._tensors import tensor
@@ -46,7 +45,7 @@ def _listed() -> list[Case]:
     return found + [case(_OP, "bf16", (16, 130), data=data, structural=False) for data in kinds]
 
 
-class PersistentLayerNorm(FormulaSuite):
+class PersistentLayerNorm(LayerNormSuite):
     """See the module."""
 
     name = _OP
@@ -95,14 +94,6 @@ class PersistentLayerNorm(FormulaSuite):
             base = self.tolerance[case.dtype]
             return Tolerance(1e-2, 1e-2, base.why) if case.data == "shifted" else base
         return Tolerance(1e-2, 1e-3, _STATISTICS.why) if case.data == "shifted" else _STATISTICS
-
-    def bytes_moved(self, case: Case) -> int:
-        """One read and one write."""
-        return 2 * math.prod(case.shape) * ITEMSIZE[case.dtype]
-
-    def flops(self, case: Case) -> int:
-        """Two sums, a square, a difference, two products and a sum per element."""
-        return 8 * math.prod(case.shape)
 
 
 SUITE = PersistentLayerNorm()
