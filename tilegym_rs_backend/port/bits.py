@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..cpu import of_translations
 from ..target import executing_target
 from .capture import CapturedLaunch
 from .capture import capture
 from .execute import execute
 from .installed import backend_set
 from .ported import PortedKernels
-from .ported import pointers_of
-from .ported import undescribed
-from .ported import with_tables
+from .ported import carry_out
 
 
 def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed: int = 0) -> list[str]:
@@ -36,10 +33,7 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
         theirs = [_storage(tensor).clone() for tensor in tensors]
         for tensor, old in zip(tensors, before, strict=True):
             _storage(tensor).copy_(old)
-        run, positions = kernels.bound(launch, target)
-        args = with_tables(launch.args)
-        with of_translations(undescribed(launch.args)):
-            run(*pointers_of(args, positions))
+        carry_out(kernels, launch, target)
         lines.append(_verdict(launch, tensors, theirs))
 
     with backend_set("cutile"):

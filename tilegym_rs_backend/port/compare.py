@@ -17,6 +17,8 @@ from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.errors import BuildError
 from tilegym_rs_backend.errors import CompileError
 from tilegym_rs_backend.library import Library
+from tilegym_rs_backend.port.assemblies import ASSEMBLIES
+from tilegym_rs_backend.port.assemblies import meeting
 from tilegym_rs_backend.port.capture import CapturedLaunch
 from tilegym_rs_backend.port.crate import write_crate
 from tilegym_rs_backend.port.signature import bytecode as original_bytecode
@@ -24,7 +26,6 @@ from tilegym_rs_backend.port.specialize import bytecode as ported_bytecode
 from tilegym_rs_backend.port.translate import Refused
 from tilegym_rs_backend.port.translate import Translation
 from tilegym_rs_backend.port.translate import translate
-from tilegym_rs_backend.tile_ir.cubin import CubinKernel
 from tilegym_rs_backend.tile_ir.cubin import read_cubin
 from tilegym_rs_backend.tile_ir.machine_code import Sameness
 from tilegym_rs_backend.tile_ir.machine_code import compare_code
@@ -63,7 +64,7 @@ def compare(
     launches: Sequence[CapturedLaunch],
     folder: Path | None = None,
     *,
-    assemblies: int = 4,
+    assemblies: int = ASSEMBLIES,
     report: Callable[[Comparison], None] | None = None,
 ) -> list[Comparison]:
     """Compare each launch's translated kernel with the original, in order.
@@ -152,31 +153,25 @@ def _blamed(error: BuildError, sources: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def one(library: Library, translation: Translation, launch: CapturedLaunch, assemblies: int = 4) -> Comparison:
+def one(
+    library: Library, translation: Translation, launch: CapturedLaunch, assemblies: int = ASSEMBLIES
+) -> Comparison:
     """Compare one launch whose translation is in the library."""
     try:
         theirs = original_bytecode(launch)
-        first = read_cubin(assemble(theirs, launch.arch, name=launch.name)).only()
+        original = assemble(theirs, launch.arch, name=launch.name)
     except CompileError as error:
         return Comparison(launch, NO_ORIGINAL, str(error), translation)
+    size = len(read_cubin(original).only().text)
     try:
         ours = ported_bytecode(library, translation, launch)
-        mine = read_cubin(assemble(ours, launch.arch, name=translation.entry)).only()
+        translated = assemble(ours, launch.arch, name=translation.entry)
     except CompileError as error:
-        return Comparison(launch, NOT_COMPILED, str(error), translation, len(first.text))
-    sides = ([mine], [first])
-    bytecodes = (ours, theirs)
-    # A difference of length is no matter of chance in what was seen; one run more on each side settles the rest.
-    while not _meet(*sides) and len(sides[0]) < assemblies and len(mine.text) == len(first.text):
-        for kernels, code in zip(sides, bytecodes, strict=True):
-            kernels.append(read_cubin(assemble(code, launch.arch, fresh=True)).only())
-    size = len(first.text)
-    if _meet(*sides):
+        return Comparison(launch, NOT_COMPILED, str(error), translation, size)
+    pair = meeting(ours, theirs, (translated, original), launch.arch, assemblies)
+    mine, peer = (read_cubin(image).only() for image in pair)
+    if compare_code(mine, peer) is Sameness.IDENTICAL:
         return Comparison(launch, IDENTICAL, f"{size} B", translation, size)
-    differing, count = differing_instructions(mine.text, first.text)
+    differing, count = differing_instructions(mine.text, peer.text)
     detail = f"ours {len(mine.text)} B, theirs {size} B, {differing} of {count} instructions differ"
     return Comparison(launch, DIFFERENT, detail, translation, size)
-
-
-def _meet(ours: Sequence[CubinKernel], theirs: Sequence[CubinKernel]) -> bool:
-    return any(compare_code(a, b) is Sameness.IDENTICAL for a in ours for b in theirs)

@@ -12,7 +12,6 @@ from ..errors import CompileError
 from ..errors import LaunchError
 from ..target import recorder_target
 from ..tile_ir import verdict as tile_ir_verdict
-from ..tile_ir.cubin import CubinKernel
 from ..tile_ir.cubin import read_cubin
 from ..tile_ir.machine_code import Sameness
 from ..tile_ir.machine_code import compare_code
@@ -21,14 +20,14 @@ from ..tile_ir.model import Function
 from ..tile_ir.printer import show
 from ..tile_ir.reader import read_module
 from ..tile_ir.side_by_side import side_by_side
+from .assemblies import ASSEMBLIES
+from .assemblies import meeting
 from .capture import CapturedLaunch
 from .ported import PortedKernels
 from .signature import bytecode
 
 IDENTICAL = "SASS-IDENTICAL"
 DIFFERENT = "SASS-DIFFERENT"
-ASSEMBLIES = 4
-"""tileiras is not deterministic for every kernel: so many assemblies of each side are tried before a difference."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,8 @@ def compare_launch(kernels: PortedKernels, launch: CapturedLaunch, assemblies: i
         translated = assemble(ours, launch.arch, name=entry.name)
     except (CompileError, LaunchError) as error:
         return Comparison("NOT-COMPILED", str(error), **facts)  # type: ignore[arg-type]
-    cubins = {"ours": translated, "theirs": original}
-    pair = meeting(cubins, {"ours": ours, "theirs": theirs}, launch.arch, assemblies)
-    one, other = (read_cubin(pair[side]).only() for side in ("ours", "theirs"))
+    pair = meeting(ours, theirs, (translated, original), launch.arch, assemblies)
+    one, other = (read_cubin(image).only() for image in pair)
     mine, peer = _only(ours), _only(theirs)
     ir = str(tile_ir_verdict.compare(mine, peer, launch.arch))
     same = compare_code(one, other) is Sameness.IDENTICAL
@@ -93,33 +91,11 @@ def compare_launch(kernels: PortedKernels, launch: CapturedLaunch, assemblies: i
         IDENTICAL if same else DIFFERENT,
         detail,
         ir=ir,
-        cubins=pair,
+        cubins={"ours": pair[0], "theirs": pair[1]},
         bytecodes={"ours": ours, "theirs": theirs},
         difference="" if same else side_by_side(mine, peer, only_differences=True),
         **facts,  # type: ignore[arg-type]
     )
-
-
-def meeting(cubins: dict[str, bytes], bytecodes: dict[str, bytes], arch: str, assemblies: int) -> dict[str, bytes]:
-    """Return a pair of assemblies with equal code if up to ``assemblies`` of each side have one, else the given pair.
-
-    A difference of length is no matter of chance in what was seen, and is not tried again.
-    """
-    seen = {side: [image] for side, image in cubins.items()}
-    while True:
-        for ours in seen["ours"]:
-            for theirs in seen["theirs"]:
-                if compare_code(_code(ours), _code(theirs)) is Sameness.IDENTICAL:
-                    return {"ours": ours, "theirs": theirs}
-        lengths = {len(_code(image).text) for image in cubins.values()}
-        if len(lengths) > 1 or len(seen["ours"]) >= assemblies:
-            return cubins
-        for side, code in bytecodes.items():
-            seen[side].append(assemble(code, arch, fresh=True))
-
-
-def _code(image: bytes) -> CubinKernel:
-    return read_cubin(image).only()
 
 
 def _only(code: bytes) -> Function:

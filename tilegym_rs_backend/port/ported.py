@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
+from ..cpu import of_translations
 from ..errors import CompileError
 from ..launch import bind
 from ..target import Target
@@ -144,6 +145,14 @@ class PortedKernels:
 
     def _file(self, key: str) -> Path:
         return self.crate.folder / "map" / f"{key}.json"
+
+
+def carry_out(kernels: PortedKernels, launch: CapturedLaunch, target: Target) -> None:
+    """Execute or record a launch's translation, on a target that is no GPU."""
+    run, positions = kernels.bound(launch, target)
+    args = with_tables(launch.args)
+    with of_translations(undescribed(launch.args)):
+        run(*pointers_of(args, positions))
 
 
 def key_of(launch: CapturedLaunch) -> str:

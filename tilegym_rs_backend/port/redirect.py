@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ..cpu import of_translations
 from ..launch import PLANS
 from ..target import Target
 from ..target import target_of
@@ -28,8 +27,8 @@ from .intercept import Answers
 from .intercept import answering
 from .intercept import install
 from .ported import PortedKernels
+from .ported import carry_out
 from .ported import pointers_of
-from .ported import undescribed
 from .ported import with_tables
 
 Plan = tuple[Callable[..., None], tuple[int, ...]]
@@ -140,10 +139,7 @@ class Elsewhere:
         return results[0]
 
     def _carry_out(self, launch: CapturedLaunch) -> None:
-        run, positions = self._kernels.bound(launch, self._target)
-        args = with_tables(launch.args)
-        with of_translations(undescribed(launch.args)):
-            run(*pointers_of(args, positions))
+        carry_out(self._kernels, launch, self._target)
 
 
 class _Candidate:
