@@ -123,6 +123,23 @@ def pytest_cutile_rs_timer(config): return GateTimer(GPU)
 """
 
 
+# Appended to GATE: the clock is the one that --cutile-rs-timer names, over events of the fake device.
+CLOCK = """
+del pytest_cutile_rs_timer
+import torch
+from pytest_cutile_rs.timing import event
+from pytest_cutile_rs.timing.fake import FakeCollector
+
+class Event:
+    def __init__(self, enable_timing): assert enable_timing
+    def record(self): self.seconds = GPU.seconds
+    def elapsed_time(self, end): return (end.seconds - self.seconds) * 1e3
+
+torch.cuda.Event = Event
+event.TorchDevice = lambda: FakeCollector(GPU)
+"""
+
+
 @pytest.fixture
 def gated(parity: Parity, tmp_path_factory: pytest.TempPathFactory) -> Gated:
     parity.pytester.makeconftest(FAKE + GATE)
@@ -137,10 +154,16 @@ class Gated:
         self.parity = parity
         self.path = parity.pytester.path
 
-    def __call__(self, *arguments: str, **gate: Any) -> pytest.RunResult:
+    def __call__(self, *arguments: str, answers: dict[str, str] | None = None, **gate: Any) -> pytest.RunResult:
         self.parity.monkeypatch.setenv("FAKE_GATE", json.dumps(gate))
         given = arguments or ("cutile_rs::perf::alpha[f16-4x8]",)
-        return self.parity(*given, device="fake", ops="" if any("::" in word for word in given) else "alpha,beta")
+        ops = "" if any("::" in word for word in given) else "alpha,beta"
+        return self.parity(*given, answers=answers, device="fake", ops=ops)
+
+    def own_clock(self) -> None:
+        """Let the plugin make the timer that ``--cutile-rs-timer`` names."""
+        conftest = self.path / "conftest.py"
+        conftest.write_text(conftest.read_text() + CLOCK)
 
     def project(self, text: str) -> None:
         """Write pyproject.toml."""

@@ -124,6 +124,32 @@ def test_thresholds_of_the_project_are_per_op_and_the_command_line_wins(gated) -
     gated(*both, **slow).assert_outcomes(passed=2)
 
 
+def test_the_event_timer_is_named_gates_and_admits_what_it_cannot_see(gated) -> None:
+    gated.own_clock()
+    slow = {"us": {"rs": 200, "py": 180}, "kernels": {"rs": ["rs_kernel", "memcpy"]}}
+    result = gated(ITEM, "--cutile-rs-timer", "event", **slow)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["cutile-rs: device time by event;*", "*kernels: event-interval", "*; timer event"])
+    written = gated.summary()
+    [one] = [found for found in written["results"] if found["check"] == "perf"]
+    assert (one["status"], one["data"]["code"], one["data"]["timer"]) == ("FAIL", "ci_below", "event")
+    assert written["options"]["timer"] == "event"
+
+
+def test_cupti_that_is_not_there_is_no_data_and_no_other_clock_steps_in(gated) -> None:
+    gated.own_clock()
+    result = gated(ITEM, us={"rs": 20, "py": 25})
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    [one] = [found for found in gated.summary()["results"] if found["check"] == "perf"]
+    assert (one["status"], one["data"]["code"]) == ("NO-DATA", "no_gpu"), one["reason"]
+
+
+def test_an_unknown_timer_is_a_usage_error(gated) -> None:
+    result = gated(ITEM, "--cutile-rs-timer", "stopwatch")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--cutile-rs-timer*stopwatch*cupti*event*"])
+
+
 def waiver(expires: object, threshold: object = '"any"', case: str = "f16-*") -> str:
     return (
         f'[[tool.cutile_rs.waivers]]\nop = "alpha"\ncase = "{case}"\nthreshold = {threshold}\n'

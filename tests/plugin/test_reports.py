@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -138,6 +139,25 @@ def test_on_github_actions_it_annotates_and_writes_the_steps_summary(parity) -> 
 def test_elsewhere_nothing_is_annotated(parity) -> None:
     parity.monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     parity("--cutile-rs", device="cuda", answers=ANSWERS).stdout.no_fnmatch_line("::error*")
+
+
+def _without_moments(xml: str) -> str:
+    """JUnit XML without what differs between two equal runs; figures to four digits."""
+    xml = re.sub(r' (timestamp|hostname|time)="[^"]*"', "", xml)
+    xml = re.sub(r'="(\d+\.\d{4,}(?:e-?\d+)?)"', lambda found: f'="{float(found[1]):.4g}"', xml)
+    return xml.replace("><", ">\n<") + "\n"
+
+
+def test_junit_of_a_timed_run_is_the_golden_file(gated) -> None:
+    items = [f"cutile_rs::{check}::alpha[f16-4x8]" for check in ("numerics", "ir", "sass", "perf")]
+    xunit = ("--junitxml", "junit.xml", "-o", "junit_family=xunit1")
+    gated(*items, *xunit, answers={"sass": "FAIL"}, us={"rs": 20, "py": 25})
+    found = _without_moments((gated.path / "junit.xml").read_text())
+    golden = Path(__file__).with_name("junit.xml")
+    if os.environ.get("TILEGYM_RS_UPDATE_GOLDEN") == "1" and found != golden.read_text():
+        golden.write_text(found)
+        pytest.fail(f"{golden.name} was written anew: look at it and run again", pytrace=False)
+    assert found == golden.read_text()
 
 
 def test_junit_carries_the_figures(parity) -> None:
