@@ -6,9 +6,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Protocol
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from tilegym_rs_backend.progress import Heartbeat
 
 DEFAULT_ARCH = "sm_90"
 OURS = "cutile_rs"
@@ -69,8 +72,11 @@ class Backend(Protocol):
         """Which kernels of this side serve the op: ``"native"``, ``"ported"`` (translated from cuTile Python), or
         ``""``: there are none, and only cuTile Python's side is looked at."""
 
-    def translate(self, pairs: Iterable[tuple[OpSuite, Case]], arch: str) -> None:
-        """Translate and build what these cases of ported ops will launch, in one go; a failure shows at its case."""
+    def ready(self, pairs: Iterable[tuple[OpSuite, Case]], arch: str, say: Callable[[str], None]) -> None:
+        """Build what these cases need, in one go and before the first of them; a failure shows at its case.
+
+        It may take minutes: ``say`` takes lines of progress, and what is written to standard error is seen.
+        """
 
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
@@ -115,17 +121,31 @@ class CutileRsBackend:
             self._device = _find_device()
         return self._device
 
-    def translate(self, pairs: Iterable[tuple[OpSuite, Case]], arch: str) -> None:
-        """See `Backend`."""
+    def ready(self, pairs: Iterable[tuple[OpSuite, Case]], arch: str, say: Callable[[str], None]) -> None:
+        """See `Backend`: the library of the native kernels, then one library of all translated ones."""
+        from tilegym_rs_backend.errors import TilegymRsError
+        from tilegym_rs_backend.library import get_library
+
+        pairs = list(pairs)
+        translated = [(suite, case) for suite, case in pairs if self.kind(suite.name) == "ported"]
+        if len(translated) < len(pairs):
+            with contextlib.suppress(TilegymRsError):
+                get_library()
+        if translated:
+            self._translate(translated, arch, say)
+
+    def _translate(self, pairs: Sequence[tuple[OpSuite, Case]], arch: str, say: Callable[[str], None]) -> None:
         from tilegym_rs_backend.port.launches import case_launches
         from tilegym_rs_backend.port.redirect import redirect
 
         found = []
-        for suite, case in pairs:
+        heartbeat = Heartbeat(say)
+        for number, (suite, case) in enumerate(pairs, 1):
             with contextlib.suppress(Exception):
                 found += case_launches(suite, case, suite.arch_for(arch))
+            heartbeat.beat(f"captured the launches of {number} of {len(pairs)} cases of ported ops")
         if found:
-            redirect().kernels.prepare(found)
+            redirect().kernels.prepare(found, heartbeat.beat)
 
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""

@@ -27,6 +27,7 @@ from pytest_cutile_rs.report.tilegym import TilegymResults
 from pytest_cutile_rs.result import FAIL
 from pytest_cutile_rs.result import CheckResult
 from pytest_cutile_rs.session import ParitySession
+from tilegym_rs_backend.progress import say
 
 _ATTRIBUTE = "cutile_rs"
 
@@ -89,6 +90,13 @@ class Run:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Counts what is to be done, so that a run that was cut short is known as such."""
         self.expected = sum(isinstance(item, collect.ParityItem) for item in items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Builds what the items need; it may take minutes, and pytest captures nothing yet."""
+        items = [item for item in session.items if isinstance(item, collect.ParityItem)]
+        if items and not session.config.option.collectonly and not session.testsfailed:
+            self.parity.get_ready(((item.suite, item.case) for item in items), say)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

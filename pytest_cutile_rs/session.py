@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,7 +46,6 @@ class ParitySession:
     def __init__(self, config: pytest.Config, options: Options) -> None:
         self.config = config
         self.options = options
-        self._translated = False
         self._results: dict[tuple[str, str, str], CheckResult] = {}
         self._launches: dict[tuple[str, str, str], tuple[Any, ...]] = {}
         self.measuring = Measuring(self)
@@ -62,6 +62,21 @@ class ParitySession:
         found: Backend = self._replaced_backend() or CutileRsBackend(self.options.variant)
         found.prepare()
         return found
+
+    def get_ready(self, cases: Iterable[tuple[OpSuite, Case]], say: Callable[[str], None]) -> None:
+        """Build what the cases need before the first of them runs, in one go and with progress.
+
+        What fails here fails again, and is shown, at each case that needs it.
+        """
+        try:
+            pairs = {
+                (suite.name, case.id): (suite, case)
+                for suite, case in cases
+                if not case.raises and self.backend.kind(suite.name)
+            }
+            self.backend.ready(pairs.values(), self.arch, say)
+        except Exception as error:
+            say(f"preparation stopped ({type(error).__name__}: {error}); each case that needs it says more")
 
     def _replaced_backend(self) -> Backend | None:
         found: Backend | None = self.config.hook.pytest_cutile_rs_backend(config=self.config)
@@ -150,23 +165,9 @@ class ParitySession:
             "perf": self._perf,
         }
         kind = self.backend.kind(suite.name)
-        if kind == "ported":
-            self._translate()
         if check != "numerics" and not kind:
             return CheckResult(check, case.op, case.id, NOT_RUN, NO_KERNEL, dtype=case.dtype)
         return runners[check](suite, case)
-
-    def _translate(self) -> None:
-        """Before the first case of a ported op: one build for all of them instead of one each."""
-        if self._translated:
-            return
-        self._translated = True
-        pairs = {
-            (suite.name, case.id): (suite, case)
-            for _, suite, case in self.cases()
-            if not case.raises and self.backend.kind(suite.name) == "ported"
-        }
-        self.backend.translate(pairs.values(), self.arch)
 
     def _numerics(self, suite: OpSuite, case: Case) -> CheckResult:
         from pytest_cutile_rs.checks import numerics

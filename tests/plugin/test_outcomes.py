@@ -73,6 +73,22 @@ def test_a_run_that_checked_nothing_fails_loudly(parity, arguments: list[str]) -
     result.stdout.fnmatch_lines(["NOTHING CHECKED: * checks gave an answer, at least * have to", "VERDICT: NOT-RUN *"])
 
 
+def test_what_is_built_first_is_told_before_the_first_item_and_only_for_the_chosen_cases(parity) -> None:
+    parity.monkeypatch.setenv("FAKE_READY", "builds for")
+    found = parity("--cutile-rs", "-k", "alpha and f16 and ir")
+    assert "tilegym-rs: builds for 2" in found.errlines
+    assert not any("builds" in line for line in found.outlines)
+    assert not any("builds" in line for line in parity("--cutile-rs", "--collect-only").errlines)
+
+
+def test_a_preparation_that_fails_leaves_the_word_to_the_cases(parity) -> None:
+    conftest = parity.pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text() + "\ndef fail(*_): raise RuntimeError('no cargo')\nBackend.ready = fail\n")
+    found = parity("--cutile-rs", "-k", "alpha and f16 and ir")
+    found.assert_outcomes(passed=2)
+    assert any("preparation stopped (RuntimeError: no cargo)" in line for line in found.errlines)
+
+
 def test_a_failure_shows_its_message_and_the_command_that_repeats_it(parity) -> None:
     result = parity("--cutile-rs", "--cutile-rs-seed", "7", answers={"ir:alpha[f16-4x8]": "FAIL"})
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from ..errors import BuildError
 from ..errors import ToolchainError
+from ..progress import say
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import lock_dir
 from ..toolchain.toolkit import Toolkit
@@ -30,12 +30,6 @@ ATTEMPTS = 3
 _here = threading.RLock()
 _failed: dict[str, BuildError] = {}
 _refused: set[str] = set()
-
-
-def say(text: str) -> None:
-    """Write one line to standard error."""
-    if sys.stderr is not None:
-        print(f"tilegym-rs: {text}", file=sys.stderr, flush=True)
 
 
 def autobuild() -> bool:

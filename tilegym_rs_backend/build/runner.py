@@ -19,7 +19,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO
 
-HEARTBEAT_S = 15.0
+from ..progress import Heartbeat
+
 TIMEOUT_S = 3600.0
 GRACE_S = 5.0
 
@@ -47,10 +48,9 @@ class _Progress:
     """What is told while cargo works: its own lines on a terminal, a heartbeat elsewhere."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._last = ""
-        self._start = self._said = time.monotonic()
+        self._heartbeat = Heartbeat(say)
 
     def line(self, text: str) -> None:
         self._last = text.strip() or self._last
@@ -60,10 +60,8 @@ class _Progress:
                 sys.stderr.flush()
 
     def beat(self) -> None:
-        now = time.monotonic()
-        if not self._terminal and now - self._said >= HEARTBEAT_S:
-            self._said = now
-            self._say(f"still building after {now - self._start:.0f} s: {self._last}")
+        if not self._terminal:
+            self._heartbeat.beat(f"still building after {self._heartbeat.seconds:.0f} s: {self._last}")
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:

@@ -13,7 +13,6 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass
@@ -67,15 +66,18 @@ class PortedKernels:
         self._entries: dict[str, Entry] = {}
         self._lock = threading.RLock()
 
-    def prepare(self, launches: Iterable[CapturedLaunch]) -> dict[str, Exception]:
+    def prepare(
+        self, launches: Sequence[CapturedLaunch], beat: Callable[[str], None] = lambda text: None
+    ) -> dict[str, Exception]:
         """Translate what is new among ``launches`` and build it in one go.
 
-        Returns what failed: the launch's key -> the refusal or the compiler's answer.
+        Returns what failed: the launch's key -> the refusal or the compiler's answer. ``beat`` is told how far it is.
         """
         failed: dict[str, Exception] = {}
         with self._lock:
             made: dict[str, tuple[Entry, str]] = {}
-            for launch in launches:
+            for number, launch in enumerate(launches, 1):
+                beat(f"translated {number - 1} of {len(launches)} launches")
                 key = key_of(launch)
                 if key in made or key in failed or self.known(key) is not None:
                     continue

@@ -81,7 +81,7 @@ class Redirect:
         calls = [_Candidate(config, grid_fn, kernel, args_fn, hints_fn) for config in configs]
         device = _first_tensor(calls[0].args).get_device()
         arch = target_of_device(device).arch
-        self.kernels.prepare(described(call.kernel, call.grid, call.args, arch) for call in calls)
+        self.kernels.prepare([described(call.kernel, call.grid, call.args, arch) for call in calls])
         tuned = autotune_launch(
             lambda call: self.launch(stream, call.grid, call.kernel, call.args),
             calls,

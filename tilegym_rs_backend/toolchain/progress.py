@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from collections.abc import Sequence
 
 from ..errors import ToolchainError
+from ..progress import Heartbeat
 
-HEARTBEAT_S = 15.0
 _GUESSED_RATE = 20.0  # MB/s, until something was downloaded
 
 
@@ -49,17 +48,15 @@ def run(command: Sequence[str], what: str, *, env: Mapping[str, str] | None = No
     Raises:
         ToolchainError: it failed; the text has the command and its status.
     """
-    start = said = time.monotonic()
+    heartbeat = Heartbeat(say)
     process = subprocess.Popen(list(command), env=dict(env) if env is not None else None, stdin=subprocess.DEVNULL)
     try:
         while process.poll() is None:
             try:
                 process.wait(timeout=0.2)
             except subprocess.TimeoutExpired:
-                now = time.monotonic()
-                if not sys.stdout.isatty() and now - said >= HEARTBEAT_S:
-                    said = now
-                    say(f"still {what} after {now - start:.0f} s")
+                if not sys.stdout.isatty():
+                    heartbeat.beat(f"still {what} after {heartbeat.seconds:.0f} s")
     finally:
         if process.poll() is None:
             process.terminate()
