@@ -6,57 +6,29 @@ TileGym's op `matmul`: f32 accumulation, result in a's dtype; f32 inputs are rou
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
-from typing import NamedTuple
 
 import torch
 
 from ..errors import LaunchError
-from ..launch import PLANS
-from ..launch import bind
-from ..launch import kernels
 from ..library import Library
 from ..library import get_library
+from ..plans import planned
 from ..target import Target
 from ..target import target_of
-from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ..tensors import check_same_device
-from ._common import ceil_div
+from ..tune import choose
+from ..tune import machine_of
 from ._common import check_dtype
-from ._common import contiguous_meta
 from ._common import differentiates
 from ._common import inspect
+from ._matmul_space import SPACE
+from ._matmul_space import Operand
+from ._matmul_space import Problem
 
 OP = "matmul"
-
-
-@dataclass(frozen=True)
-class Config:
-    """Tile extents along M, N and K, rows of tiles that share a column sweep (swizzle), load latency, hints.
-
-    A latency above 0 asks for the persistent kernel: one block per multiprocessor, striding over the tiles.
-    """
-
-    bm: int
-    bn: int
-    bk: int
-    group: int = 8
-    latency: int = 0
-    occupancy: int = 0
-    num_worker_warps: int = 0
-
-
-class _Operand(NamedTuple):
-    """A stored matrix and whether it is read transposed; hashable."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    aligned: bool
-    transposed: bool
 
 
 def matmul(
@@ -127,8 +99,8 @@ def _forward(a: torch.Tensor, b: torch.Tensor, trans_a: bool, trans_b: bool) -> 
     shape, run = _plan(
         get_library(),
         target,
-        _Operand(a.shape, a.stride(), not pointer_a & 15, trans_a),
-        _Operand(b.shape, b.stride(), not pointer_b & 15, trans_b),
+        Operand(a.shape, a.stride(), not pointer_a & 15, trans_a),
+        Operand(b.shape, b.stride(), not pointer_b & 15, trans_b),
         a.dtype,
         b.dtype,
     )
@@ -139,9 +111,9 @@ def _forward(a: torch.Tensor, b: torch.Tensor, trans_a: bool, trans_b: bool) -> 
     return c
 
 
-@functools.lru_cache(maxsize=PLANS)
+@planned
 def _plan(
-    library: Library, target: Target, a: _Operand, b: _Operand, dtype: torch.dtype, dtype_b: torch.dtype
+    library: Library, target: Target, a: Operand, b: Operand, dtype: torch.dtype, dtype_b: torch.dtype
 ) -> tuple[tuple[int, int], Callable[..., None] | None]:
     for name, operand in (("a", a), ("b", b)):
         if len(operand.shape) != 2:
@@ -157,51 +129,16 @@ def _plan(
     if m == 0 or n == 0 or k == 0:
         return (m, n), None
     a, b = _row_major(a), _row_major(b)
-    config = configure(m, n, k, dtype, target.sm_count)
-    tiles = ceil_div(m, config.bm) * ceil_div(n, config.bn)
-    constants = {"BM": config.bm, "BN": config.bn, "BK": config.bk, "GROUP": config.group}
-    if config.latency:
-        kernel, blocks = kernels.matmul_persistent, min(tiles, target.sm_count * max(config.occupancy, 1))
-        constants["LATENCY"] = config.latency
-    else:
-        kernel = kernels.matmul_tile_tf32 if dtype == torch.float32 else kernels.matmul_tile
-        blocks = tiles
-    run = bind(
-        library,
-        target,
-        kernel,
-        (blocks, 1, 1),
-        contiguous_meta((m, n), dtype),
-        TensorMeta(tuple(a.shape), tuple(a.strides), dtype, a.aligned),
-        TensorMeta(tuple(b.shape), tuple(b.strides), dtype, b.aligned),
-        **constants,
-        TRANS_A=a.transposed,
-        TRANS_B=b.transposed,
-        occupancy=config.occupancy,
-        num_worker_warps=config.num_worker_warps,
-    )
-    return (m, n), run
+    problem = Problem(m, n, k, a, b, dtype)
+    config = choose(SPACE, problem, library, target)
+    return (m, n), SPACE.launch(problem, config, machine_of(target)).bind(library, target)
 
 
-def _row_major(operand: _Operand) -> _Operand:
+def _row_major(operand: Operand) -> Operand:
     """See a column-major matrix (`x.t()`) as its transpose with the flag flipped: then its unit stride comes last."""
     if operand.strides[1] != 1 and operand.strides[0] == 1:
-        return _Operand(operand.shape[::-1], operand.strides[::-1], operand.aligned, not operand.transposed)
+        return Operand(operand.shape[::-1], operand.strides[::-1], operand.aligned, not operand.transposed)
     return operand
-
-
-def configure(m: int, n: int, k: int, dtype: torch.dtype, sm_count: int) -> Config:
-    """Return the configuration for a shape, as measured on an H200 (docs/results)."""
-    large = ceil_div(m, 128) * ceil_div(n, 256) >= 0.9 * sm_count
-    if dtype == torch.float32:
-        if large:
-            return Config(128, 256, 32, occupancy=1, num_worker_warps=8)
-        return Config(64, 128, 32, occupancy=1, num_worker_warps=4)
-    if large:
-        return Config(128, 256, 64, group=16, latency=6, occupancy=1, num_worker_warps=8)
-    if ceil_div(m, 64) * ceil_div(n, 64) <= sm_count:
-        return Config(64, 64, 64, num_worker_warps=4)
-    return Config(64, 64, 128, occupancy=2, num_worker_warps=4)
 
 
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

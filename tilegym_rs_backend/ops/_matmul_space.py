@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""What can be chosen of matmul: schedule, tiles, hints. Kernels in `rust/src/ops/matmul.rs`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..launch import kernels
+from ..tensors import TensorMeta
+from ..tensors import dtype_name
+from ..tuning.machine import Machine
+from ..tuning.space import Launch
+from ..tuning.space import Rule
+from ..tuning.space import Space
+from ..tuning.space import Value
+from ..tuning.space import Work
+from ..tuning.space import extent_bucket
+from ._common import ceil_div
+from ._common import contiguous_meta
+from ._common import next_power_of_2
+
+
+@dataclass(frozen=True)
+class Config:
+    """Tile extents along M, N and K, rows of tiles that share a column sweep, schedule, load latency, hints.
+
+    ``persistent``: as many blocks as fit walk over the tiles; ``latency`` is then what a load shall be taken to cost
+    (1 to 10), which sets how far ahead loads are issued.
+    """
+
+    bm: int
+    bn: int
+    bk: int
+    group: int = 8
+    persistent: bool = False
+    latency: int = 0
+    occupancy: int = 0
+    num_worker_warps: int = 0
+    num_cta_in_cga: int = 0
+
+
+class Operand(NamedTuple):
+    """A stored matrix and whether it is read transposed."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    aligned: bool
+    transposed: bool
+
+    def meta(self, dtype: torch.dtype) -> TensorMeta:
+        """Return the tensor's metadata."""
+        return TensorMeta(tuple(self.shape), tuple(self.strides), dtype, self.aligned)
+
+    def bulk(self, itemsize: int) -> bool:
+        """Whether the copy engine can load its tiles: unit last stride, rows and address on 16 bytes."""
+        return self.aligned and self.strides[1] == 1 and self.strides[0] * itemsize % 16 == 0
+
+
+class Problem(NamedTuple):
+    """op(a) @ op(b) with the product's extents M, N, K; both operands have `dtype`."""
+
+    m: int
+    n: int
+    k: int
+    a: Operand
+    b: Operand
+    dtype: torch.dtype
+
+
+def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
+    """Return the launch of a configuration; parameters are named as in the kernels."""
+    tiles = _tiles(problem, config)
+    constants = {"BM": config.bm, "BN": config.bn, "BK": config.bk, "GROUP": config.group}
+    single = problem.dtype == torch.float32
+    if config.persistent:
+        kernel = kernels.matmul_persistent_tf32 if single else kernels.matmul_persistent
+        blocks = min(tiles, machine.sm_count * max(config.occupancy, 1))
+        constants["LATENCY"] = config.latency
+    else:
+        kernel = kernels.matmul_tile_tf32 if single else kernels.matmul_tile
+        blocks = tiles
+    return Launch(
+        kernel,
+        (blocks, 1, 1),
+        {
+            "c": contiguous_meta((problem.m, problem.n), problem.dtype),
+            "a": problem.a.meta(problem.dtype),
+            "b": problem.b.meta(problem.dtype),
+        },
+        {
+            **constants,
+            "TRANS_A": int(problem.a.transposed),
+            "TRANS_B": int(problem.b.transposed),
+            "num_cta_in_cga": config.num_cta_in_cga,
+            "occupancy": config.occupancy,
+            "num_worker_warps": config.num_worker_warps,
+        },
+    )
+
+
+def work(problem: Problem, config: Config, machine: Machine) -> Work:
+    """Return what a launch does: per step a (bm, bk) and a (bk, bn) tile are loaded and multiplied."""
+    m, n, k, size = problem.m, problem.n, problem.k, problem.dtype.itemsize
+    return Work(
+        tiles=_tiles(problem, config),
+        steps=ceil_div(k, config.bk),
+        step_bytes=(config.bm + config.bn) * config.bk * size,
+        tile_bytes=config.bm * config.bn * size,
+        least_bytes=(m * k + k * n + m * n) * size,
+        mma=((config.bm, config.bn, config.bk),),
+        mma_type=_mma_type(problem.dtype),
+        persistent=config.persistent,
+        stages=config.latency,
+    )
+
+
+def bucket(problem: Problem) -> dict[str, Value]:
+    """Return what a choice depends on."""
+    size = problem.dtype.itemsize
+    return {
+        "dtype": dtype_name(problem.dtype),
+        "m": extent_bucket(problem.m),
+        "n": extent_bucket(problem.n),
+        "k": extent_bucket(problem.k),
+        "trans_a": problem.a.transposed,
+        "trans_b": problem.b.transposed,
+        "bulk": problem.a.bulk(size) and problem.b.bulk(size),
+    }
+
+
+def default(problem: Problem, machine: Machine) -> Config:
+    """Return the shipped configuration: the first row of the architecture's table that fits the problem."""
+    rows = DEFAULTS[machine.family]["f32" if problem.dtype == torch.float32 else "half"]
+    for fill, config in rows:
+        if ceil_div(problem.m, config.bm) * ceil_div(problem.n, config.bn) > fill * machine.sm_count:
+            return config
+    return rows[-1][1]
+
+
+def _tiles(problem: Problem, config: Config) -> int:
+    return ceil_div(problem.m, config.bm) * ceil_div(problem.n, config.bn)
+
+
+def _mma_type(dtype: torch.dtype) -> str:
+    return {4: "tf32", 2: "f16", 1: "f8"}[dtype.itemsize]
+
+
+# Rows of (tiles per multiprocessor, of which there must be more, and configuration), largest tiles first. sm_90 as
+# measured on an H200 (docs/results); the others compile without spills and are not measured.
+DEFAULTS: dict[str, dict[str, list[tuple[float, Config]]]] = {
+    "sm_80": {
+        "f32": [
+            (0.9, Config(128, 128, 32, occupancy=1, num_worker_warps=8)),
+            (0.0, Config(64, 64, 32, occupancy=2, num_worker_warps=4)),
+        ],
+        "half": [
+            (0.9, Config(128, 128, 32, occupancy=2, num_worker_warps=4)),
+            (0.0, Config(64, 64, 64, occupancy=2, num_worker_warps=4)),
+        ],
+    },
+    "sm_90": {
+        "f32": [
+            (0.9, Config(128, 256, 32, occupancy=1, num_worker_warps=8)),
+            (0.0, Config(64, 128, 32, occupancy=1, num_worker_warps=4)),
+        ],
+        "half": [
+            (0.9, Config(128, 256, 64, group=16, persistent=True, latency=6, occupancy=1, num_worker_warps=8)),
+            (1.0, Config(64, 64, 128, occupancy=2, num_worker_warps=4)),
+            (0.0, Config(64, 64, 64, num_worker_warps=4)),
+        ],
+    },
+    "sm_100": {
+        "f32": [(0.9, Config(128, 128, 32)), (0.0, Config(64, 64, 32))],
+        "half": [
+            (2.0, Config(256, 256, 64, num_cta_in_cga=2, occupancy=1)),
+            (0.9, Config(128, 128, 64)),
+            (0.0, Config(64, 64, 64)),
+        ],
+    },
+    "sm_120": {
+        "f32": [(0.9, Config(128, 64, 32, occupancy=1)), (0.0, Config(64, 64, 32))],
+        "half": [(0.9, Config(128, 64, 64, occupancy=1)), (0.0, Config(64, 64, 64, occupancy=2))],
+    },
+}
+
+_TILES = {"bm": (16, 32, 64, 128, 256), "bn": (16, 32, 64, 128, 256), "bk": (32, 64, 128)}
+_HINTS = {"occupancy": (1, 2), "num_worker_warps": (4, 8), "num_cta_in_cga": (0, 2)}
+
+SPACE: Space[Problem, Config] = Space(
+    name="matmul",
+    config=Config,
+    axes=(
+        {**_TILES, **_HINTS},
+        {**_TILES, **_HINTS, "group": (8, 16), "persistent": (True,), "latency": (2, 4, 6)},
+    ),
+    rules=(
+        Rule("bm: a smaller tile covers all rows", lambda p, c, _: c.bm <= max(next_power_of_2(p.m), 16)),
+        Rule("bn: a smaller tile covers all columns", lambda p, c, _: c.bn <= max(next_power_of_2(p.n), 16)),
+        Rule("bk: a smaller tile covers all of K", lambda p, c, _: c.bk <= max(next_power_of_2(p.k), 32)),
+        Rule("bm: too few rows for the tensor cores", lambda p, c, _: c.bm >= min(64, next_power_of_2(p.m))),
+        Rule("bn: too few columns for the tensor cores", lambda p, c, _: c.bn >= min(64, next_power_of_2(p.n))),
+        Rule(
+            "bk: a row of a tile is shorter than 64 bytes or longer than 256",
+            lambda p, c, _: 64 <= c.bk * p.dtype.itemsize <= 256,
+        ),
+        Rule(
+            "accumulators: more than 128 registers of each thread",
+            lambda p, c, _: c.bm * c.bn <= 128 * 32 * (c.num_worker_warps or 4) * max(c.num_cta_in_cga, 1),
+        ),
+        Rule(
+            "accumulators: fewer than 16 registers of each thread",
+            lambda p, c, _: c.num_worker_warps <= 4 or c.bm * c.bn >= 16 * 32 * c.num_worker_warps,
+        ),
+        Rule(
+            "shared memory: two stages of both operands do not fit",
+            lambda p, c, x: 2 * (c.bm + c.bn) * c.bk * p.dtype.itemsize * max(c.occupancy, 1) <= x.shared_bytes,
+        ),
+        Rule(
+            "num_cta_in_cga: two gain nothing but on data-centre Blackwell, with enough tiles",
+            lambda p, c, x: c.num_cta_in_cga < 2 or (x.family == "sm_100" and _tiles(p, c) >= x.sm_count),
+        ),
+        Rule(
+            "persistent: no more tiles than blocks",
+            lambda p, c, x: not c.persistent or _tiles(p, c) > x.sm_count * max(c.occupancy, 1),
+        ),
+        Rule("persistent: without clusters", lambda p, c, _: not c.persistent or c.num_cta_in_cga < 2),
+    ),
+    default=default,
+    launch=launch,
+    bucket=bucket,
+    work=work,
+)
