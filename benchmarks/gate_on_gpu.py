@@ -26,7 +26,6 @@ import _common
 from pytest_cutile_rs import noise
 from pytest_cutile_rs.backend import CutileRsBackend
 from pytest_cutile_rs.backend import Device
-from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
@@ -50,8 +49,8 @@ class Ourselves:
 
     name = "ourselves"
 
-    def __init__(self, backend: Any, launches: Sequence[Launch]) -> None:
-        self._backend, self._launches = backend, launches
+    def __init__(self, backend: Any, case: Case) -> None:
+        self._backend, self._case = backend, case
 
     def available(self) -> None:
         return None
@@ -60,9 +59,8 @@ class Ourselves:
         return self._backend.call(suite, call)
 
     def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
-        self.call(suite, call)
-        kernels = [{"kernel": launch.name, "grid": list(launch.grid)} for launch in self._launches]
-        return {"launches": kernels, "tuning": [], "tileiras": self._backend.facts().get("tileiras_sha256", "")}
+        found: dict[str, Any] = self._backend.observe(suite, self._case, call, arch)
+        return found | {"tileiras": self._backend.facts().get("tileiras_sha256", "")}
 
 
 class Torch(Ourselves):
@@ -70,12 +68,12 @@ class Torch(Ourselves):
 
     name = "torch"
 
-    def __init__(self, backend: Any, case: Case) -> None:
-        super().__init__(backend, ())
-        self._case = case
-
     def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         return suite.torch(self._case, call)
+
+    def observe(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
+        self.call(suite, call)
+        return {"launches": [], "tuning": [], "tileiras": self._backend.facts().get("tileiras_sha256", "")}
 
 
 class Slowed:
@@ -87,8 +85,12 @@ class Slowed:
         self._backend = backend
         self._call = suite.inputs(dataclasses.replace(SLOWED, shape=(more, columns)), device, 1)
 
-    def call(self, suite: OpSuite, call: Call) -> Any:
+    def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         return self._backend.call(suite, self._call)
+
+    def observe(self, suite: OpSuite, case: Case, call: Call, arch: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._backend.observe(suite, case, self._call, arch)
+        return found
 
     def facts(self) -> dict[str, Any]:
         found: dict[str, Any] = self._backend.facts()
@@ -147,8 +149,7 @@ class Trial:
         terms = perf.Terms(seed=len(self.rows), budget_s=3.0)
         side = subject or self.backend
         try:
-            ours = self.launches(suite, case)
-            result = perf.check(side, peer, suite, case, self.device, self.timer, terms, ours)
+            result = perf.check(side, peer, suite, case, self.device, self.timer, terms)
         except Exception as error:  # say which case it was, and go on
             result = CheckResult("perf", case.op, case.id, "FAIL", f"{type(error).__name__}: {error}")
         if result.status not in wanted or "ratio" not in result.data:
@@ -157,10 +158,6 @@ class Trial:
         self.rows.append(row(name, " or ".join(wanted), result, time.perf_counter() - begin))
         print(" | ".join(self.rows[-1]), flush=True)
         return result
-
-    def launches(self, suite: OpSuite, case: Case) -> Sequence[Launch]:
-        found: Sequence[Launch] = self.backend.launches(suite, case, self.device.arch)
-        return found
 
 
 def floor_of(trial: Trial, chosen: Sequence[tuple[OpSuite, Case]]) -> dict[str, Any]:
@@ -178,13 +175,13 @@ def floor_of(trial: Trial, chosen: Sequence[tuple[OpSuite, Case]]) -> dict[str, 
 def trials(trial: Trial, with_peer: bool) -> None:
     for suite, case in equal_cases():
         name = f"A/A {case.op}[{case.id}]"
-        data = trial.run(name, ["PASS"], suite, case, Ourselves(trial.backend, trial.launches(suite, case))).data
+        data = trial.run(name, ["PASS"], suite, case, Ourselves(trial.backend, case)).data
         if data.get("ratio") and data["us"]["rs"] > LONG_US and half_width(data) > 0.01:
             trial.problems.append(f"{name}: the interval is {half_width(data):.2%} wide to each side")
     suite = suites()["softmax"]
     for percent, wanted in ((2, ["PASS", "AMBIGUOUS"]), (7, ["FAIL"])):
         slowed = Slowed(trial.backend, suite, trial.device.kind, percent)
-        peer = Ourselves(trial.backend, trial.launches(suite, SLOWED))
+        peer = Ourselves(trial.backend, SLOWED)
         trial.run(f"slowed by {percent} %", wanted, suite, SLOWED, peer, slowed)
     trial.run("peer replaced by torch", ["UNFAIR"], suite, SLOWED, Torch(trial.backend, SLOWED))
     if with_peer:

@@ -19,6 +19,7 @@ from typing import Protocol
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
+from pytest_cutile_rs.checks.pairs import given_hints
 from tilegym_rs_backend.progress import Heartbeat
 
 DEFAULT_ARCH = "sm_90"
@@ -81,8 +82,15 @@ class Backend(Protocol):
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
         """The launches of a case for ``arch``, compiled to bytecode without running anything."""
 
-    def call(self, suite: OpSuite, call: Call) -> Any:
-        """Runs the op."""
+    def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
+        """Runs the op; with ``tuned=False`` in its default configuration: for numbers, not for times."""
+
+    def observe(self, suite: OpSuite, case: Case, call: Call, arch: str) -> dict[str, Any]:
+        """Runs the op once on the GPU, tuned, and says what it did, in JSON types.
+
+        ``launches`` and ``tuning`` as in `Peer.observe`; a search also has ``tried``, each candidate with its
+        predicted and measured microseconds or the reason it was dropped. ``launches`` is left out where unknown.
+        """
 
     def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
         """Runs the op without launching; a call that must be refused raises here."""
@@ -167,12 +175,35 @@ class CutileRsBackend:
             for launch in recorded
         )
 
-    def call(self, suite: OpSuite, call: Call) -> Any:
+    def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         """See `Backend`."""
+        from tilegym_rs_backend import tune
         from tilegym_rs_backend.port.installed import backend_set
 
-        with backend_set(OURS), _arch_of(suite):
+        with backend_set(OURS), _arch_of(suite), contextlib.nullcontext() if tuned else tune.off():
             return suite.call(call, backend=OURS)
+
+    def observe(self, suite: OpSuite, case: Case, call: Call, arch: str) -> dict[str, Any]:
+        """See `Backend`."""
+        import torch
+
+        from tilegym_rs_backend import tune
+
+        tune.forget()  # what an earlier case of this bucket was answered is read from the store again, and seen
+        with tune.questions() as asked:
+            self.call(suite, call)
+        found: dict[str, Any] = {"tuning": [each.choice.report() for each in asked if each.choice is not None]}
+        with contextlib.suppress(Exception), tune.standing_for(torch.cuda.current_device()):
+            found["launches"] = [
+                {
+                    "kernel": launch.name,
+                    "grid": list(launch.grid),
+                    "hints": given_hints(launch.hints),
+                    "constants": dict(launch.constants),
+                }
+                for launch in self.launches(suite, case, arch)
+            ]
+        return found
 
     def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
         """See `Backend`."""

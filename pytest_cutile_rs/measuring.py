@@ -39,7 +39,6 @@ class Measuring:
         reason = session.peer.available()
         if reason:
             return perf.no_peer(case, reason)
-        ours = session.ours(suite, case)
         with self.turn(exclusive=True):
             try:
                 terms = perf.Terms(
@@ -50,7 +49,7 @@ class Measuring:
                     noise_floor=self.noise_floor,
                     protocol=options.protocol,
                 )
-                return perf.check(session.backend, session.peer, suite, case, session.device, self.timer, terms, ours)
+                return perf.check(session.backend, session.peer, suite, case, session.device, self.timer, terms)
             except TimingUnavailable as error:
                 return perf.unavailable(case, error.code, str(error))
             except NoNoiseFloor as error:

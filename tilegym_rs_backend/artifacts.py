@@ -59,9 +59,21 @@ def copy_cubin(library: Library, token: int, arch: str, destination: Store) -> i
     """Put a specialization's machine code, compiled if need be, into another store; returns its size in bytes."""
     from .launch import spec_text
 
-    image = cubin(library, token, arch)
-    key = _lookup_key(library, spec_text(library, token), arch)
-    digest = _store().digest_of(key) or _sha256("copy", image)
+    cubin(library, token, arch)
+    return copy_stored(library, spec_text(library, token), arch, destination)
+
+
+def copy_stored(library: Library, text: str, arch: str, destination: Store) -> int:
+    """Put the machine code that the store has of a specialization's text into another store.
+
+    Returns its size in bytes, 0 if the store has none.
+    """
+    store = _store()
+    key = _lookup_key(library, text, arch)
+    digest = store.digest_of(key)
+    image = store.cubin(digest) if digest else None
+    if digest is None or image is None:
+        return 0
     destination.put_cubin(digest, image)
     destination.put_lookup(key, digest)
     return len(image)
@@ -188,14 +200,15 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _lookup_key(library: Library, text: str, arch: str) -> str:
-    return _sha256("lookup", library.build_id, text, arch, _tileiras_tag())
+    return _sha256("lookup", library.build_id, text, arch, tileiras_tag())
 
 
 def _digest(bytecode: bytes, arch: str) -> str:
-    return _sha256("cubin", bytecode, arch, *_FLAGS, _tileiras_tag())
+    return _sha256("cubin", bytecode, arch, *_FLAGS, tileiras_tag())
 
 
-def _tileiras_tag() -> str:
+def tileiras_tag() -> str:
+    """Return the version of the tileiras in use, as keys have it."""
     # Only a toolkit that the user named can hold another version; asking it costs a process, so only then.
     if os.environ.get("TILEGYM_RS_TOOLKIT"):
         from .toolchain.toolkit import find_toolkit

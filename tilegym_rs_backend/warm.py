@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from . import artifacts
+from . import tune
 from .launch import load
 from .registration import implementation
 from .registration import native_ops
@@ -19,6 +20,7 @@ from .target import Recorded
 from .target import Target
 from .target import record
 from .target import target_of_device
+from .tune import Asked
 
 if TYPE_CHECKING:
     import torch
@@ -90,6 +92,22 @@ def launches(
     return list(recorded)
 
 
+def questions(
+    op: str, shapes: Iterable[Sequence[int]], dtypes: Iterable[str], *, arch: str | None = None, **params: Any
+) -> list[Asked]:
+    """Return the distinct choices that `op` asks the tuner for, for these shapes and dtypes; nothing is launched.
+
+    Args:
+        op, shapes, dtypes, params: see `warmup`.
+        arch: the architecture; default: the current device's, if there is one.
+    """
+    target = _target(arch, None)
+    with tune.questions() as asked:
+        launches(op, shapes, dtypes, arch=target.arch, sm_count=target.sm_count, **params)
+    found = {(each.space.name, str(dict(each.space.bucket(each.problem)))): each for each in asked}
+    return list(found.values())
+
+
 def _torch_dtype(name: str) -> torch.dtype:
     from .tensors import DTYPE_CODES
     from .tensors import torch_dtype_codes
@@ -110,4 +128,4 @@ def _target(arch: str | None, device: int | None) -> Target:
     return recorder_target(arch)
 
 
-__all__ = ["DEFAULT_DTYPES", "Warmed", "launches", "native_ops", "warmup"]
+__all__ = ["DEFAULT_DTYPES", "Warmed", "launches", "native_ops", "questions", "warmup"]

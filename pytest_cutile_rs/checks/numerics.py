@@ -145,7 +145,7 @@ def _ours(
     # The watch for unwritten memory comes last: it has to see the guarded buffers and not what they replace.
     watched = uninitialized_memory() if device == "cpu" else contextlib.nullcontext()
     with torch.no_grad(), guarded(bands), watched:
-        result = backend.call(suite, mine)
+        result = backend.call(suite, mine, tuned=False)
     if device == "cuda":
         torch.cuda.synchronize()  # an asynchronous failure belongs to this case
     ours = judge(suite, case, suite.outputs(case, mine, result), reference)

@@ -7,17 +7,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Any
 
 from pytest_cutile_rs.backend import Backend
 from pytest_cutile_rs.backend import Device
-from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
-from pytest_cutile_rs.checks.pairs import given_hints
 from pytest_cutile_rs.peers.base import Peer
 from pytest_cutile_rs.result import NO_DATA
 from pytest_cutile_rs.result import NOT_RUN
@@ -65,7 +62,6 @@ def check(
     device: Device,
     timer: Any,
     terms: Terms,
-    ours: Sequence[Launch] = (),
 ) -> CheckResult:
     """Measures one case.
 
@@ -75,7 +71,6 @@ def check(
         device: where.
         timer: an open `pytest_cutile_rs.timing.Timer`.
         terms: how.
-        ours: our launches of the case as captured, when known: other kernels than theirs are UNFAIR.
     """
     reason = peer.available()
     if reason:
@@ -94,16 +89,18 @@ def check(
         TORCH: lambda: suite.torch(case, call),
     }
     with no_grad():
-        seen = _first_calls(backend, peer, suite, call, device)
+        seen = _first_calls(backend, peer, suite, case, call, device)
         until = gate.decided(terms.threshold, subject=SUBJECT, peer=PEER)
         record = timer.pair(name, sides, Plan(budget_s=terms.budget_s), seed=seed, until=until)
         published = best_of_4(name, timer, sides, (PEER, SUBJECT), seed) if terms.protocol else None
-    choices = {SUBJECT: _our_choice(ours, seen), PEER: seen[PEER]}
+    choices = {SUBJECT: seen[SUBJECT], PEER: seen[PEER]}
     tileiras = {SUBJECT: str(backend.facts().get("tileiras_sha256") or ""), PEER: str(seen[PEER].pop("tileiras", ""))}
 
-    expected = {SUBJECT: [launch.name for launch in ours]} if ours else {}
-    if "launches" in seen[PEER]:
-        expected[PEER] = [str(launch["kernel"]) for launch in seen[PEER]["launches"]]
+    expected = {
+        side: [str(launch["kernel"]) for launch in seen[side]["launches"]]
+        for side in (SUBJECT, PEER)
+        if "launches" in seen[side]
+    }
 
     def judge(threshold: float) -> CaseVerdict:
         return gate.judge(
@@ -131,7 +128,9 @@ def check(
     return _result(case, status, text, data, details)
 
 
-def _first_calls(backend: Backend, peer: Peer, suite: OpSuite, call: Any, device: Device) -> dict[str, dict[str, Any]]:
+def _first_calls(
+    backend: Backend, peer: Peer, suite: OpSuite, case: Case, call: Any, device: Device
+) -> dict[str, dict[str, Any]]:
     """Call both sides once, apart from all timing: compilation and tuning happen here, and are written down.
 
     A side that raises is left to the timer, which calls it again and makes the verdict.
@@ -143,27 +142,13 @@ def _first_calls(backend: Backend, peer: Peer, suite: OpSuite, call: Any, device
             if side == PEER:
                 found[side] = dict(peer.observe(suite, call, device.arch))
             else:
-                backend.call(suite, call)
+                found[side] = dict(backend.observe(suite, case, call, device.arch))
         except Exception as error:
             found[side] = {"error": f"{type(error).__name__}: {error}"}
         found[side]["first_call_s"] = round(time.perf_counter() - begin, 3)
-    tuning = found[PEER].get("tuning", ())
-    found[PEER]["tuning_s"] = round(sum(search.get("seconds", 0.0) for search in tuning), 3)
+        tuning = found[side].get("tuning", ())
+        found[side]["tuning_s"] = round(sum(search.get("seconds", 0.0) for search in tuning), 3)
     return found
-
-
-def _our_choice(ours: Sequence[Launch], seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Our side chooses by rule: one configuration per shape, and nothing is tuned."""
-    launches = [
-        {
-            "kernel": launch.name,
-            "grid": list(launch.grid),
-            "hints": given_hints(launch.hints),
-            "constants": dict(launch.constants),
-        }
-        for launch in ours
-    ]
-    return {"launches": launches, "tuning": [], "tuning_s": 0.0} | seen[SUBJECT]
 
 
 def _figures(suite: OpSuite, case: Case, record: Record, verdict: CaseVerdict) -> dict[str, Any]:

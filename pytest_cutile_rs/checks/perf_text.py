@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pytest_cutile_rs.gate import CaseVerdict
     from pytest_cutile_rs.timing import Record
 
+MAX_TRIED = 12
+"""Candidates of a search that the message lists, the fastest first."""
+
 NAMES = {"py": "cuTile Python", "rs": "ours", "torch": "torch"}
 
 
@@ -31,7 +34,9 @@ def details(
     for side in record.sides:
         lines.append(_row(NAMES.get(side, side), _side(record, side)))
         lines += [_row("", f"chosen: {_launch(launch)}") for launch in choices.get(side, {}).get("launches", ())]
-        lines += [_row("", f"tuned: {_search(search)}") for search in choices.get(side, {}).get("tuning", ())]
+        for search in choices.get(side, {}).get("tuning", ()):
+            lines.append(_row("", f"tuned: {_search(search)}"))
+            lines += [_row("", _candidate(each)) for each in search.get("tried", ())[:MAX_TRIED]]
     lines += [_row(when, _machine(record.machine.get(when) or {})) for when in ("before", "after")]
     floor = "not measured" if noise_floor is None else f"{noise_floor:.2%}"
     lost = dict(record.discarded) or "none"
@@ -58,7 +63,16 @@ def _launch(launch: Mapping[str, Any]) -> str:
 
 
 def _search(search: Mapping[str, Any]) -> str:
-    return f"{search['chosen']} of {search['configurations']} configurations in {search['seconds']:g} s"
+    words = f"{search['chosen']} of {search['configurations']} configurations in {search['seconds']:g} s"
+    if "tried" not in search:
+        return words
+    measured = sum(1 for each in search["tried"] if each["us"])
+    return f"{words}, {search['compiled']} compiled, {measured} measured, {search['default_us']:g} us by default"
+
+
+def _candidate(tried: Mapping[str, Any]) -> str:
+    measured = f"{tried['us']:.2f} us (predicted {tried['predicted_us']:.2f})" if tried["us"] else ""
+    return "  ".join(word for word in (measured or tried["why"] or "not measured", tried["config"]) if word)
 
 
 def _machine(state: Mapping[str, Any]) -> str:

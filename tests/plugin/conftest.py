@@ -80,7 +80,6 @@ def pytest_cutile_rs_check(config, check, suite, case):
 # Appended to FAKE: the perf check itself runs, on a fake device whose kernels take the time that FAKE_GATE says.
 GATE = """
 import json
-from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.timing import TimingUnavailable
 from pytest_cutile_rs.timing.fake import FakeDevice, FakeTimer
 
@@ -96,9 +95,11 @@ def work(side, case):
         GPU.launch("" if name in ("memcpy", "memset") else name, us, "kernel" if "_" in name else name)
 
 class GateBackend(Backend):
-    def launches(self, suite, case, arch):
-        return tuple(Launch(name, (1, 1, 1), {}, b"") for name in GATE.get("expected", ["rs_kernel"]))
-    def call(self, suite, call): work("rs", call.args[0])
+    def call(self, suite, call, tuned=True): work("rs", call.args[0])
+    def observe(self, suite, case, call, arch):
+        self.call(suite, call)
+        launches = [{"kernel": name, "grid": [1, 1, 1]} for name in GATE.get("expected", ["rs_kernel"])]
+        return {"launches": launches, "tuning": []}
     def facts(self): return {"library_build_id": "b1", "tileiras_sha256": GATE.get("tileiras", {}).get("rs", "t1")}
     def device(self):
         return Device("fake", timed=True, name="Fake GPU", uuid="GPU-" + os.environ.get("CUDA_VISIBLE_DEVICES", "0"))

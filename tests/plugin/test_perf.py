@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from pytest_cutile_rs.backend import Device
-from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.checks import perf
 from pytest_cutile_rs.stats import NoiseFloor
 from pytest_cutile_rs.suites import suites
@@ -42,7 +41,19 @@ class Side:
         return None
 
 
-OURS = (Launch("softmax_row", (132, 1, 1), {"occupancy": 2, "num_worker_warps": 0}, b"", constants={"BLOCK": 1024}),)
+class Ours(Side):
+    """Our side, which was tuned too."""
+
+    def observe(self, suite, case, call, arch: str) -> dict[str, Any]:  # type: ignore[override]
+        self.call(suite, call)
+        launch = {"kernel": "softmax_row", "grid": [132, 1, 1], "hints": {"occupancy": 2}, "constants": {"BLOCK": 1024}}
+        tried = [
+            {"config": "rows=2", "predicted_us": 11.0, "us": 10.0, "why": ""},
+            {"config": "rows=4", "predicted_us": 9.0, "us": 12.0, "why": ""},
+            {"config": "rows=8", "predicted_us": 8.0, "us": 0.0, "why": "spills: 64 bytes of stack for each thread"},
+        ]
+        found = {"configurations": 40, "compiled": 3, "chosen": "rows=2", "failed": 1, "seconds": 0.5}
+        return {"launches": [launch], "tuning": [{**found, "us": 10.0, "default_us": 12.0, "tried": tried}]}
 
 
 def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str = "", **changes: Any):
@@ -60,7 +71,7 @@ def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str
     timer.open()
     try:
         terms = perf.Terms(**{"budget_s": 1.0, **changes})
-        return perf.check(Side(gpu, ours, kernel), peer, suite, case, Device("cpu", timed=True), timer, terms, OURS)
+        return perf.check(Ours(gpu, ours, kernel), peer, suite, case, Device("cpu", timed=True), timer, terms)
     finally:
         timer.close()
 
@@ -88,6 +99,10 @@ def test_a_slower_kernel_fails_with_the_facts_in_the_message() -> None:
         "chosen: softmax_row grid [132, 1, 1], hints {'occupancy': 2}, constants {'BLOCK': 1024}",
         "chosen: _softmax_kernel grid [4, 1, 1], hints {'occupancy': 2}, constants {'BM': 64}",
         "tuned: b of 3 configurations in 1.5 s",
+        "tuned: rows=2 of 40 configurations in 0.5 s, 3 compiled, 2 measured, 12 us by default",
+        "10.00 us (predicted 11.00)  rows=2",
+        "12.00 us (predicted 9.00)  rows=4",
+        "spills: 64 bytes of stack for each thread  rows=8",
         "before         SM 1980 MHz",
         "after          SM 1980 MHz",
         "seed           0; timer fake",
@@ -102,7 +117,8 @@ def test_another_kernel_than_ours_is_unfair() -> None:
 def test_both_choices_and_the_tuning_time_are_in_the_record() -> None:
     choices = measure(10.0, 12.5).data["choices"]
     assert choices["rs"]["launches"][0]["constants"] == {"BLOCK": 1024}
-    assert (choices["rs"]["tuning"], choices["rs"]["tuning_s"]) == ([], 0.0)
+    assert [each["why"][:6] for each in choices["rs"]["tuning"][0]["tried"]] == ["", "", "spills"]
+    assert choices["rs"]["tuning_s"] == 0.5
     assert choices["py"]["tuning"][0]["listed"] == ["a", "b", "c"]
     assert choices["py"]["tuning_s"] == 1.5
     assert all(choices[side]["first_call_s"] >= 0 for side in ("rs", "py"))

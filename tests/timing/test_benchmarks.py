@@ -15,7 +15,6 @@ import pytest
 
 from pytest_cutile_rs import gate
 from pytest_cutile_rs.backend import Device
-from pytest_cutile_rs.backend import Launch
 from pytest_cutile_rs.result import CheckResult
 from pytest_cutile_rs.suites import suites
 from pytest_cutile_rs.timing import Plan
@@ -115,13 +114,14 @@ def on_gpu(script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         def device(self) -> Device:
             return Device("cpu", arch="sm_90", timed=True, uuid="GPU-1")
 
-        def launches(self, suite: Any, case: Any, arch: str) -> tuple[Launch, ...]:
-            return (Launch("softmax_rows", (1, 1, 1), {}, b""),)
-
         def facts(self) -> dict[str, Any]:
             return {"tileiras_sha256": "t"}
 
-        def call(self, suite: Any, call: Any) -> None:
+        def observe(self, suite: Any, case: Any, call: Any, arch: str) -> dict[str, Any]:
+            self.call(suite, call)
+            return {"launches": [{"kernel": "softmax_rows", "grid": [1, 1, 1]}], "tuning": []}
+
+        def call(self, suite: Any, call: Any, tuned: bool = True) -> None:
             timer.device.launch("softmax_rows", us=call.args[0].shape[0] / 40)
             for _ in range(self.strays):
                 timer.device.launch("", us=1.0, kind="memcpy")

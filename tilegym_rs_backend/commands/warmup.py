@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import TilegymRsError
@@ -35,11 +36,10 @@ def run(options: argparse.Namespace) -> int:
             f"no native op {options.op!r}; there are: {', '.join(native_ops())}. An op that runs translated kernels is "
             "warmed by calling it once; `tilegym-rs port OP` translates and builds them before"
         )
-    params = dict(_param(text) for text in options.param)
     total = 0.0
-    shapes, dtypes = _shapes(options), options.dtypes.split(",")
+    shapes, dtypes = shapes_of(options.op, options.shapes), options.dtypes.split(",")
     try:
-        done = warmup(options.op, shapes, dtypes, arch=options.arch, **params)
+        done = warmup(options.op, shapes, dtypes, arch=options.arch, **parameters(options.param))
     except (TypeError, ValueError) as error:  # how an op refuses a shape or an argument
         raise TilegymRsError(str(error)) from error
     for each in done:
@@ -49,17 +49,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _shapes(options: argparse.Namespace) -> list[tuple[int, ...]]:
-    if options.shapes:
-        texts = [text.strip() for text in options.shapes.split(",")]
+def shapes_of(op: str, words: str | None) -> list[tuple[int, ...]]:
+    """Return the shapes that ``--shapes`` names; without it, those of the op's parity cases.
+
+    Raises:
+        TilegymRsError: a word is no shape.
+    """
+    if words:
+        texts = [text.strip() for text in words.split(",")]
         for text in texts:
             if not re.fullmatch(r"\d+(x\d+)*", text):
                 raise TilegymRsError(f"--shapes: {text!r} is no shape; write extents with x between, as 4096x4096")
         return [tuple(int(extent) for extent in text.split("x")) for text in texts]
     from pytest_cutile_rs.suites import suites
 
-    cases = suites()[options.op].cases
-    return sorted({case.shape for case in cases if not case.raises and not case.params})
+    return sorted({case.shape for case in suites()[op].cases if not case.raises and not case.params})
+
+
+def parameters(words: Sequence[str]) -> dict[str, Any]:
+    """Return the op's keyword arguments that ``--param NAME=VALUE`` words give."""
+    return dict(_param(word) for word in words)
 
 
 def _param(text: str) -> tuple[str, Any]:

@@ -7,51 +7,35 @@ gradient g of the result and s = 1 / (1 + exp(-a)): da = g * b * (s + a * s * (1
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import increment_version
 
-from ..launch import PLANS
-from ..launch import bind
-from ..launch import kernels
 from ..library import Library
 from ..library import get_library
+from ..plans import planned
 from ..target import Target
 from ..target import target_of
 from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ..tensors import check_same_device
+from ..tune import choose
+from ..tune import machine_of
 from ._common import as_rows
-from ._common import ceil_div
 from ._common import check_dtype
 from ._common import check_out
 from ._common import check_overlap
-from ._common import contiguous_meta
 from ._common import differentiates
-from ._common import elements_per_load
 from ._common import inspect
-from ._common import is_contiguous
-from ._common import next_power_of_2
+from ._silu_and_mul_space import BACKWARD
+from ._silu_and_mul_space import SPACE
+from ._silu_and_mul_space import BackwardProblem
+from ._silu_and_mul_space import Problem
 
 OP = "silu_and_mul"
-
-
-@dataclass(frozen=True)
-class Config:
-    """Which kernel runs a shape, its constants, its grid, and the hints (0: the compiler's choice)."""
-
-    kernel: str
-    constants: Mapping[str, int]
-    grid: tuple[int, int, int]
-    num_cta_in_cga: int = 0
-    occupancy: int = 0
-    num_worker_warps: int = 0
 
 
 def silu_and_mul(input: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -162,7 +146,7 @@ def _shapes(x: torch.Tensor) -> tuple[int, tuple[int, ...]]:
     return hidden, (*x.shape[:-1], hidden)
 
 
-@functools.lru_cache(maxsize=PLANS)
+@planned
 def _plan(
     library: Library,
     target: Target,
@@ -178,24 +162,12 @@ def _plan(
     if halves is None:
         return None
     check_extents("out", OP, out_shape, out_strides)
-    rows, hidden = out_shape
-    packed = is_contiguous(shape, strides) and is_contiguous(out_shape, out_strides)
-    config = configure(rows, hidden, dtype.itemsize, packed=packed, sm_count=target.sm_count)
-    return bind(
-        library,
-        target,
-        config.kernel,
-        config.grid,
-        TensorMeta(tuple(out_shape), tuple(out_strides), dtype, out_aligned),
-        halves,
-        **config.constants,
-        num_cta_in_cga=config.num_cta_in_cga,
-        occupancy=config.occupancy,
-        num_worker_warps=config.num_worker_warps,
-    )
+    problem = Problem(TensorMeta(tuple(out_shape), tuple(out_strides), dtype, out_aligned), halves)
+    config = choose(SPACE, problem, library, target)
+    return SPACE.launch(problem, config, machine_of(target)).bind(library, target)
 
 
-@functools.lru_cache(maxsize=PLANS)
+@planned
 def _backward_plan(
     library: Library,
     target: Target,
@@ -211,19 +183,9 @@ def _backward_plan(
         return None
     rows, _, hidden = halves.shape
     check_extents("the gradient", OP, (rows, hidden), grad_strides)
-    cols = min(max(next_power_of_2(hidden), 16), 512)
-    return bind(
-        library,
-        target,
-        kernels.silu_and_mul_backward,
-        _flat_grid(rows * ceil_div(hidden, cols)),
-        contiguous_meta((rows, 2, hidden), dtype),
-        TensorMeta((rows, hidden), tuple(grad_strides), dtype, grad_aligned),
-        halves,
-        ROWS=1,
-        COLS=cols,
-        num_worker_warps=4,
-    )
+    problem = BackwardProblem(TensorMeta((rows, hidden), tuple(grad_strides), dtype, grad_aligned), halves)
+    config = choose(BACKWARD, problem, library, target)
+    return BACKWARD.launch(problem, config, machine_of(target)).bind(library, target)
 
 
 def _halves(shape: tuple[int, int], strides: tuple[int, int], dtype: torch.dtype, aligned: bool) -> TensorMeta | None:
@@ -236,55 +198,6 @@ def _halves(shape: tuple[int, int], strides: tuple[int, int], dtype: torch.dtype
     halves = TensorMeta((rows, 2, hidden), (strides[0], hidden * strides[1], strides[1]), dtype, aligned)
     check_extents("input", OP, halves.shape, halves.strides)
     return halves
-
-
-def _flat_grid(tiles: int) -> tuple[int, int, int]:
-    """Return a grid for the kernels that number their tiles and stride by the grid."""
-    return (min(tiles, 2**31 - 1), 1, 1)
-
-
-def configure(rows: int, hidden: int, itemsize: int, *, packed: bool, sm_count: int) -> Config:
-    """Return the configuration for a shape, as measured on an H200 (docs/results).
-
-    `itemsize` in bytes; `packed` says that input and output are contiguous.
-    """
-    block = max(next_power_of_2(hidden), 16)
-    if not packed:
-        cols = min(block, 512)
-        constants = {"ROWS": 1, "COLS": cols, "TMA": False}
-        return Config(
-            kernels.silu_and_mul_tile, constants, _flat_grid(rows * ceil_div(hidden, cols)), num_worker_warps=4
-        )
-    tile_rows, cols, warps = _tile(rows, block, itemsize, sm_count)
-    row_tiles = ceil_div(rows, tile_rows)
-    whole = cols >= hidden
-    if whole:
-        grid = (row_tiles, 1, 1)
-    elif row_tiles <= 65535:
-        grid = (ceil_div(hidden, cols), row_tiles, 1)
-    else:  # the grid's second axis ends at 65535, so many rows take the third one too
-        grid = (ceil_div(hidden, cols), 32768, ceil_div(row_tiles, 32768))
-    covered = tile_rows * (grid[0] if whole else grid[1] * grid[2])
-    constants = {
-        "ROWS": tile_rows,
-        "COLS": cols,
-        "ALIGN": elements_per_load(hidden, itemsize),
-        "WHOLE": whole,
-        "EXACT": hidden % cols == 0 and covered == rows,
-    }
-    return Config(kernels.silu_and_mul_packed, constants, grid, num_worker_warps=warps)
-
-
-def _tile(rows: int, block: int, itemsize: int, sm_count: int) -> tuple[int, int, int]:
-    """Return rows and columns of a tile and worker warps; `block` is H rounded up to a power of two."""
-    many = 4 * sm_count
-    if block == 1024:
-        return (1, 1024, 4 if itemsize == 2 and rows >= many else 8)
-    cols = min(block, 512)
-    tile_rows = (2048 // itemsize) // cols
-    while tile_rows > 1 and ceil_div(rows, tile_rows) < many:
-        tile_rows //= 2  # few rows: more blocks are worth more than full tiles
-    return (tile_rows, cols, 4)
 
 
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

@@ -7,49 +7,31 @@ f32.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..errors import LaunchError
-from ..launch import PLANS
-from ..launch import bind
-from ..launch import kernels
 from ..library import Library
 from ..library import get_library
+from ..plans import planned
 from ..target import Target
 from ..target import target_of
 from ..tensors import TensorMeta
 from ..tensors import check_extents
-from ._common import ceil_div
+from ..tune import choose
+from ..tune import machine_of
 from ._common import check_dtype
 from ._common import differentiates
-from ._common import elements_per_load
 from ._common import empty_like_strides
 from ._common import forward_only
 from ._common import inspect
-from ._common import is_contiguous
-from ._common import next_power_of_2
 from ._common import refuse_unknown
+from ._softmax_space import SPACE
+from ._softmax_space import Problem
 
 OP = "softmax"
-LONGEST_TILE = 32768
-"""Columns of the longest row held in one tile."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """Which kernel runs a shape, its constants, its grid's first axis, and the hints (0: the compiler's choice)."""
-
-    kernel: str
-    constants: Mapping[str, int]
-    blocks: int
-    occupancy: int = 0
-    num_worker_warps: int = 0
 
 
 def softmax(x: torch.Tensor, use_tma: bool = False, **kwargs: Any) -> torch.Tensor:
@@ -96,7 +78,7 @@ def _forward(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@functools.lru_cache(maxsize=PLANS)
+@planned
 def _plan(
     library: Library,
     target: Target,
@@ -113,52 +95,11 @@ def _plan(
     if rows == 0 or columns == 0:
         return None
     out_strides = empty_like_strides(shape, strides)
-    packed = is_contiguous(shape, strides) and is_contiguous(shape, out_strides)
-    config = configure(rows, columns, dtype.itemsize, packed=packed, sm_count=target.sm_count)
-    return bind(
-        library,
-        target,
-        config.kernel,
-        (config.blocks, 1, 1),
-        TensorMeta(tuple(shape), out_strides, dtype, True),
-        TensorMeta(tuple(shape), strides, dtype, aligned),
-        **config.constants,
-        occupancy=config.occupancy,
-        num_worker_warps=config.num_worker_warps,
+    problem = Problem(
+        TensorMeta(tuple(shape), out_strides, dtype, True), TensorMeta(tuple(shape), tuple(strides), dtype, aligned)
     )
-
-
-def configure(rows: int, columns: int, itemsize: int, *, packed: bool, sm_count: int) -> Config:
-    """Return the configuration for a shape.
-
-    Measured on an H200, f16 (docs/results): for each length of row the fastest of some twenty, TMA, chunks and one
-    tile per block among them. `itemsize` in bytes; `packed` says that both tensors are contiguous.
-    """
-    block = max(next_power_of_2(columns), 16)
-    if block > LONGEST_TILE or (not packed and block > 16384):
-        constants = {"BLOCK": 8192, "TMA": False}
-        return Config(kernels.softmax_long, constants, rows, occupancy=2, num_worker_warps=8)
-    if not packed:
-        occupancy, warps = (8, 4) if block <= 4096 else (2, 8)
-        constants = {"ROWS": 1, "BLOCK": block, "TMA": False}
-        blocks = min(rows, occupancy * sm_count)
-        return Config(kernels.softmax_rows, constants, blocks, occupancy=occupancy, num_worker_warps=warps)
-    tile_rows = max(1, 2048 // block) if block <= 1024 else 1
-    while tile_rows > 1 and ceil_div(rows, tile_rows) < 2 * sm_count:
-        tile_rows //= 2  # few rows: more blocks are worth more than full tiles
-    constants = {
-        "ROWS": tile_rows,
-        "BLOCK": block,
-        "ALIGN": elements_per_load(columns, itemsize),
-        "EXACT": columns == block and rows % tile_rows == 0,
-    }
-    return Config(
-        kernels.softmax_packed,
-        constants,
-        ceil_div(rows, tile_rows),
-        occupancy={16384: 2, 32768: 1}.get(block, 0),
-        num_worker_warps=8 if block >= 16384 else 4,
-    )
+    config = choose(SPACE, problem, library, target)
+    return SPACE.launch(problem, config, machine_of(target)).bind(library, target)
 
 
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

@@ -186,6 +186,11 @@ def store_dir() -> Path:
     return cache_dir() / "store"
 
 
+def tune_dir() -> Path:
+    """Return the folder of what the tuner chose and planned."""
+    return cache_dir() / "tune"
+
+
 def build_dir() -> Path:
     """Return the folder of the published libraries."""
     return cache_dir() / "build"

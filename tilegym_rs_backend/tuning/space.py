@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Value = int | str | bool
 P = TypeVar("P")
 C = TypeVar("C")
+P_contra = TypeVar("P_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,11 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Rule(Generic[P, C]):
+class Rule(Generic[P_contra, C_contra]):
     """A constraint. `why` is the reason given for a candidate of which `holds` is false."""
 
     why: str
-    holds: Callable[[P, C, Machine], bool]
+    holds: Callable[[P_contra, C_contra, Machine], bool]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Space(Generic[P, C]):
         bucket: what a choice depends on besides the machine, as a flat table; problems of one bucket share a choice.
             It holds ``dtype``. `extent_bucket` rounds extents.
         work: the launch's work; without it candidates keep the order of the axes.
+        in_place: names of tensors that the kernel both reads and writes; they are restored before each measurement.
         on_first_call: measure when an op meets a new bucket; else only when asked (`tilegym-rs tune`).
     """
 
@@ -123,6 +126,7 @@ class Space(Generic[P, C]):
     bucket: Callable[[P], Mapping[str, Value]]
     rules: Sequence[Rule[P, C]] = ()
     work: Callable[[P, C, Machine], Work] | None = None
+    in_place: tuple[str, ...] = ()
     on_first_call: bool = True
 
     def configs(self) -> Iterator[C]:
@@ -181,14 +185,9 @@ def show(config: Any) -> dict[str, Value]:
     return dataclasses.asdict(config)
 
 
-def text(config: Any) -> str:
-    """Return a configuration in words; fields that have their default are left out."""
-    words = []
-    for each in dataclasses.fields(config):
-        value = getattr(config, each.name)
-        if value != each.default:
-            words.append(f"{each.name}={value}")
-    return " ".join(words) or "default"
+def text(config: Mapping[str, Any]) -> str:
+    """Return a table of `show`, or a bucket, in words; 0 and false, which leave things as they are, are left out."""
+    return " ".join(f"{name}={value}" for name, value in config.items() if value) or "nothing set"
 
 
 def extent_bucket(extent: int) -> int:

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""What can be chosen of silu_and_mul and its backward: tiles and warps. Kernels in `rust/src/ops/silu_and_mul.rs`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..launch import kernels
+from ..tensors import TensorMeta
+from ..tensors import dtype_name
+from ..tuning.machine import Machine
+from ..tuning.space import Launch
+from ..tuning.space import Rule
+from ..tuning.space import Space
+from ..tuning.space import Value
+from ..tuning.space import Work
+from ..tuning.space import extent_bucket
+from ._common import ceil_div
+from ._common import contiguous_meta
+from ._common import elements_per_load
+from ._common import is_contiguous
+from ._common import next_power_of_2
+
+
+@dataclass(frozen=True)
+class Config:
+    """Rows and columns of a tile, hints; ``packed``: masked loads of contiguous tensors, else views of any."""
+
+    packed: bool
+    rows: int
+    cols: int
+    num_cta_in_cga: int = 0
+    occupancy: int = 0
+    num_worker_warps: int = 0
+
+
+class Problem(NamedTuple):
+    """`out` (rows, H) of `x`, seen as (rows, 2, H)."""
+
+    out: TensorMeta
+    x: TensorMeta
+
+    @property
+    def packed(self) -> bool:
+        """Whether both tensors are contiguous."""
+        return all(is_contiguous(each.shape, each.strides) for each in self)
+
+
+class BackwardProblem(NamedTuple):
+    """The gradient of `x`, seen as (rows, 2, H), from the result's, (rows, H)."""
+
+    grad: TensorMeta
+    x: TensorMeta
+
+
+def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
+    """Return the launch of a configuration."""
+    rows, hidden = problem.out.shape
+    args: dict[str, TensorMeta | int | float | bool] = {"out": problem.out, "x": problem.x}
+    hints = _hints(config)
+    if not config.packed:
+        constants = {"ROWS": config.rows, "COLS": config.cols, "TMA": 0}
+        tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
+        return Launch(kernels.silu_and_mul_tile, _flat_grid(tiles), args, {**constants, **hints})
+    row_tiles = ceil_div(rows, config.rows)
+    whole = config.cols >= hidden
+    if whole:
+        grid = (row_tiles, 1, 1)
+    elif row_tiles <= 65535:
+        grid = (ceil_div(hidden, config.cols), row_tiles, 1)
+    else:  # the grid's second axis ends at 65535, so many rows take the third one too
+        grid = (ceil_div(hidden, config.cols), 32768, ceil_div(row_tiles, 32768))
+    covered = config.rows * (grid[0] if whole else grid[1] * grid[2])
+    constants = {
+        "ROWS": config.rows,
+        "COLS": config.cols,
+        "ALIGN": elements_per_load(hidden, problem.x.dtype.itemsize),
+        "WHOLE": int(whole),
+        "EXACT": int(hidden % config.cols == 0 and covered == rows),
+    }
+    return Launch(kernels.silu_and_mul_packed, grid, args, {**constants, **hints})
+
+
+def backward_launch(problem: BackwardProblem, config: Config, machine: Machine) -> Launch:
+    """Return the backward's launch of a configuration."""
+    rows, _, hidden = problem.x.shape
+    tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
+    return Launch(
+        kernels.silu_and_mul_backward,
+        _flat_grid(tiles),
+        {"grad_x": contiguous_meta((rows, 2, hidden), problem.x.dtype), "grad": problem.grad, "x": problem.x},
+        {"ROWS": config.rows, "COLS": config.cols, **_hints(config)},
+    )
+
+
+def work(problem: Problem | BackwardProblem, config: Config, machine: Machine) -> Work:
+    """Return what a launch does: both halves are read, and what is computed is written; backward twice as much."""
+    rows, _, hidden = problem.x.shape
+    tile = config.rows * config.cols * problem.x.dtype.itemsize
+    read, written = (3, 2) if isinstance(problem, BackwardProblem) else (2, 1)
+    return Work(
+        tiles=ceil_div(rows, config.rows) * ceil_div(hidden, config.cols),
+        steps=1,
+        step_bytes=read * tile,
+        tile_bytes=written * tile,
+        step_ops=16.0 * config.rows * config.cols,
+        least_bytes=(read + written) * rows * hidden * problem.x.dtype.itemsize,
+    )
+
+
+def bucket(problem: Problem) -> dict[str, Value]:
+    """Return what a choice depends on."""
+    return {**_bucket(problem.x), "packed": problem.packed}
+
+
+def backward_bucket(problem: BackwardProblem) -> dict[str, Value]:
+    """Return what a choice depends on."""
+    strided = [each for each in problem if not is_contiguous(each.shape, each.strides)]
+    return {**_bucket(problem.x), "packed": not strided}
+
+
+def default(problem: Problem, machine: Machine) -> Config:
+    """Return the shipped configuration, as measured on an H200 (docs/results); the memory's limit, so for all."""
+    rows, hidden = problem.out.shape
+    block = max(next_power_of_2(hidden), 16)
+    if not problem.packed:
+        return Config(False, 1, min(block, 512), num_worker_warps=4)
+    size = problem.x.dtype.itemsize
+    many = 4 * machine.sm_count
+    if block == 1024:
+        return Config(True, 1, 1024, num_worker_warps=4 if size == 2 and rows >= many else 8)
+    cols = min(block, 512)
+    tile_rows = (2048 // size) // cols
+    while tile_rows > 1 and ceil_div(rows, tile_rows) < many:
+        tile_rows //= 2  # few rows: more blocks are worth more than full tiles
+    return Config(True, tile_rows, cols, num_worker_warps=4)
+
+
+def backward_default(problem: BackwardProblem, machine: Machine) -> Config:
+    """Return the backward's shipped configuration."""
+    hidden = problem.x.shape[2]
+    return Config(False, 1, min(max(next_power_of_2(hidden), 16), 512), num_worker_warps=4)
+
+
+def _hints(config: Config) -> dict[str, int]:
+    return {
+        "num_cta_in_cga": config.num_cta_in_cga,
+        "occupancy": config.occupancy,
+        "num_worker_warps": config.num_worker_warps,
+    }
+
+
+def _bucket(x: TensorMeta) -> dict[str, Value]:
+    rows, _, hidden = x.shape
+    return {
+        "dtype": dtype_name(x.dtype),
+        "rows": extent_bucket(rows),
+        "hidden": extent_bucket(hidden),
+        "load": elements_per_load(hidden, x.dtype.itemsize),
+    }
+
+
+def _flat_grid(tiles: int) -> tuple[int, int, int]:
+    """Return a grid for the kernels that number their tiles and stride by the grid."""
+    return (min(tiles, 2**31 - 1), 1, 1)
+
+
+_COLS = (128, 256, 512, 1024, 2048)
+_WARPS = (4, 8)
+_TILE_RULES: tuple[Rule[Problem | BackwardProblem, Config], ...] = (
+    Rule("cols: a smaller tile covers the row", lambda p, c, _: c.cols <= max(next_power_of_2(p.x.shape[2]), 16)),
+    Rule(
+        "a thread has less than 8 or more than 64 bytes of each operand",
+        lambda p, c, _: 8 <= c.rows * c.cols * p.x.dtype.itemsize / (32 * (c.num_worker_warps or 4)) <= 64,
+    ),
+)
+
+SPACE: Space[Problem, Config] = Space(
+    name="silu_and_mul",
+    config=Config,
+    axes=(
+        {"packed": (True,), "rows": (1, 2, 4, 8, 16, 32), "cols": (16, 32, 64, *_COLS), "num_worker_warps": _WARPS},
+        {"packed": (False,), "rows": (1,), "cols": _COLS, "num_worker_warps": _WARPS},
+    ),
+    rules=(
+        Rule("packed: a tensor has gaps", lambda p, c, _: p.packed or not c.packed),
+        Rule("rows: more than one beside a tile that does not cover the row", lambda p, c, _: _covers(p, c)),
+        *_TILE_RULES,
+    ),
+    default=default,
+    launch=launch,
+    bucket=bucket,
+    work=work,
+    on_first_call=False,
+)
+
+BACKWARD: Space[BackwardProblem, Config] = Space(
+    name="silu_and_mul_backward",
+    config=Config,
+    axes={"packed": (False,), "rows": (1, 2, 4), "cols": _COLS, "num_worker_warps": _WARPS},
+    rules=_TILE_RULES,
+    default=backward_default,
+    launch=backward_launch,
+    bucket=backward_bucket,
+    work=work,
+    on_first_call=False,
+)
+
+
+def _covers(problem: Problem, config: Config) -> bool:
+    return config.rows == 1 or config.cols >= problem.x.shape[2]
