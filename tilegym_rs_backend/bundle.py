@@ -58,6 +58,7 @@ def make(
     ops: Iterable[str] = (),
     parity: bool = True,
     ported: bool = False,
+    tuned: bool = False,
     toolkit: bool = False,
     wheels: bool = True,
     say: Say = print,
@@ -72,6 +73,7 @@ def make(
         parity: add what `pytest --cutile-rs` needs (TileGym, cuda-tile, CUPTI's Python binding, pytest).
         ported: add the kernels translated from cuTile Python so far: their library, and what finds an entry in it. The
             ops that run ported then belong to `aot` too.
+        tuned: add the tuner's choices and plans for `aot`, with the cubins they name, so that the host only measures.
         toolkit: add tileiras, ptxas and libnvvm, so that the host compiles what `aot` has not, on both sides.
         wheels: download the wheels; without them the host must have the packages.
         say: takes progress lines.
@@ -89,6 +91,9 @@ def make(
     if ported:
         _copy_ported(cache, say)
     compiled = {arch: _copy_cubins(cache, case_launches(arch, ops, ported=ported), arch, say) for arch in aot}
+    if tuned:
+        for arch in aot:
+            _copy_tuned(cache, arch, say)
     if wheels:
         _wheels(out / "wheels", python, parity, say)
     if toolkit:
@@ -146,6 +151,31 @@ def _copy_cubins(cache: Path, launches: list[Recorded], arch: str, say: Say) -> 
         if number % 20 == 0 or number == len(launches):
             say(f"{arch}: {number} of {len(launches)} kernels, {size / 2**20:.1f} MiB")
     return len(launches)
+
+
+def _copy_tuned(cache: Path, arch: str, say: Say) -> None:
+    """Copy choices and plans that are good for the library as it is, and the machine code of their candidates."""
+    from .tuning.choices import Choices
+    from .tuning.here import choices
+    from .tuning.here import is_current
+
+    library = get_library()
+    store = Store(cache / dirs.store_dir().relative_to(dirs.cache_dir()))
+    kept = Choices(cache / dirs.tune_dir().relative_to(dirs.cache_dir()))
+    texts: set[str] = set()
+    count = 0
+    for choice in choices().every():
+        key = choice.key
+        if key.arch == arch and is_current(key, library):
+            kept.put(choice)
+            count += 1
+            texts.update(each.spec_text for each in choice.tried if each.spec_text and not each.why)
+    if not count:
+        raise TilegymRsError(
+            f"nothing is tuned or planned for {arch}: run `tilegym-rs tune OP --offline --arch {arch}`"
+        )
+    size = sum(artifacts.copy_stored(library, text, arch, store) for text in texts)
+    say(f"{arch}: {count} choices and plans, {len(texts)} candidates, {size / 2**20:.1f} MiB")
 
 
 def case_launches(arch: str, ops: tuple[str, ...] = (), *, ported: bool = False) -> list[Recorded]:

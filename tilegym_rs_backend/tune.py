@@ -152,7 +152,7 @@ def search(
         found = None if again else store.get(key)
         if found is None:
             begin = time.perf_counter()
-            planned = store.get(key.plan()) or plan(one, progress=progress)
+            planned = store.get(here.plan_key(key)) or plan(one, progress=progress)
             found = measure(one, planned, asked.target.index, **terms)
             store.put(found)
             _log.info("%s", summary(found, time.perf_counter() - begin))

@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--aot", action="append", default=[], metavar="sm_90", help="compile the cases for this GPU")
     parser.add_argument("--ops", default="", metavar="softmax,matmul", help="limit --aot to these ops")
     parser.add_argument("--ported", action="store_true", help="the kernels translated from cuTile Python too")
+    parser.add_argument("--tuned", action="store_true", help="what `tilegym-rs tune` planned or chose for --aot")
     parser.add_argument("--tileiras", action="store_true", help="pack tileiras, ptxas and libnvvm too (60 MiB)")
     parser.add_argument("--runtime-only", action="store_true", help="leave out what only the parity run needs")
     parser.add_argument("--no-wheels", action="store_true", help="only the library and the cubins")
@@ -37,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
         ops=[op for op in options.ops.split(",") if op],
         parity=not options.runtime_only,
         ported=options.ported,
+        tuned=options.tuned,
         toolkit=options.tileiras,
         wheels=not options.no_wheels,
     )

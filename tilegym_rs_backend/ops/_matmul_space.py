@@ -211,6 +211,10 @@ SPACE: Space[Problem, Config] = Space(
             lambda p, c, _: c.bm * c.bn <= 128 * 32 * (c.num_worker_warps or 4) * max(c.num_cta_in_cga, 1),
         ),
         Rule(
+            "accumulators: those of the blocks asked for do not fit the registers",
+            lambda p, c, x: c.bm * c.bn * max(c.occupancy, 1) <= 0.5 * x.registers * max(c.num_cta_in_cga, 1),
+        ),
+        Rule(
             "accumulators: fewer than 16 registers of each thread",
             lambda p, c, _: c.num_worker_warps <= 4 or c.bm * c.bn >= 16 * 32 * c.num_worker_warps,
         ),
@@ -232,4 +236,5 @@ SPACE: Space[Problem, Config] = Space(
     launch=launch,
     bucket=bucket,
     work=work,
+    fine=("group", "latency"),
 )

@@ -35,8 +35,9 @@ class Key:
 
     Attributes:
         space: the space's name.
-        kernels: digest of the sources that decide its machine code (`here.kernel_digest`).
+        kernels: digest of the sources that decide its machine code and its launches (`here.kernel_digest`).
         arch, gpu, driver, tileiras: the machine; gpu and driver are empty for a plan.
+        planner: digest of what ranked a plan; empty for a choice, which stays right when the model changes.
         bucket: of the problem, dtype included.
     """
 
@@ -47,6 +48,7 @@ class Key:
     driver: str
     tileiras: str
     bucket: Mapping[str, Any]
+    planner: str = ""
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -58,9 +60,9 @@ class Key:
         """Whether this is the key of a plan."""
         return not self.gpu
 
-    def plan(self) -> Key:
+    def plan(self, planner: str) -> Key:
         """Return the key of the plan that serves this bucket on any GPU of the architecture."""
-        return replace(self, gpu="", driver="")
+        return replace(self, gpu="", driver="", planner=planner)
 
     @property
     def digest(self) -> str:

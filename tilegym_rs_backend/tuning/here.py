@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 from typing import Any
 
 from ..artifacts import tileiras_tag
+from ..registration import native_ops
+from . import machine as machines
+from . import model
 from .choices import Choices
 from .choices import Key
 from .machine import Machine
@@ -32,22 +36,47 @@ def choices() -> Choices:
 def key_of(space: Space[Any, Any], problem: Any, library: Library, machine: Machine, device: int | None) -> Key:
     """Return the key of a problem's choice on a CUDA device, or of its plan without one."""
     kernel = space.launch(problem, space.default(problem, machine), machine).kernel
-    return Key(
+    key = Key(
         space=space.name,
-        kernels=kernel_digest(library, kernel),
+        kernels=kernel_digest(library, kernel, space.launch.__module__),
         arch=machine.arch,
         gpu="" if device is None else gpu_name(device),
         driver="" if device is None else driver_version(),
         tileiras=tileiras_tag(),
         bucket=dict(space.bucket(problem)),
     )
+    return plan_key(key) if device is None else key
 
 
-@functools.lru_cache(maxsize=64)
-def kernel_digest(library: Library, kernel: str) -> str:
-    """Return a digest of the sources that decide a kernel's machine code: its op's file, and all but other ops' files.
+def plan_key(key: Key) -> Key:
+    """Return the key of the plan for a choice's bucket, as this package's model ranks it."""
+    return key.plan(_text_digest(model.__name__, machines.__name__))
 
-    A library without a manifest of its sources is named by its build id.
+
+def is_current(key: Key, library: Library) -> bool:
+    """Whether a stored choice or plan is good for the kernels, spaces, compiler and model that are in use."""
+    spaces = [each for op in native_ops() for each in spaces_of(op) if each.name == key.space]
+    kernels = {
+        kernel_digest(library, str(entry["name"]), space.launch.__module__)
+        for space in spaces
+        for entry in library.describe["kernels"]
+    }
+    planner = plan_key(key).planner if key.planned else ""
+    return key.kernels in kernels and key.tileiras == tileiras_tag() and key.planner == planner
+
+
+def spaces_of(op: str) -> list[Space[Any, Any]]:
+    """Return the spaces that a native op's module uses."""
+    module = importlib.import_module(f"tilegym_rs_backend.ops.{op}")
+    return [each for each in vars(module).values() if isinstance(each, Space)]
+
+
+@functools.lru_cache(maxsize=256)
+def kernel_digest(library: Library, kernel: str, module: str) -> str:
+    """Return a digest of the sources that decide a kernel's machine code and launches.
+
+    Those are its op's Rust file, the crate's other files but for other ops', and the Python module that declares the
+    space. A library without a manifest of its sources is named by its build id.
     """
     source: str = str(library.kernel(kernel)["source"]).split(":")[0]
     try:
@@ -55,14 +84,24 @@ def kernel_digest(library: Library, kernel: str) -> str:
         files: dict[str, str] = manifest["files"] if manifest["build_id"] == library.build_id else {}
     except (OSError, ValueError, KeyError, TypeError):
         files = {}
-    if source not in files:
-        return str(library.build_id)
     decide = {
         name: digest
         for name, digest in files.items()
         if name in ("Cargo.lock", source) or (name.startswith(("src/", "tile/")) and not name.startswith("src/ops/"))
     }
+    if source not in files:
+        decide = {"library": library.build_id}
+    decide["space"] = _text_digest(module)
     return hashlib.sha256(json.dumps(decide, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def _text_digest(*modules: str) -> str:
+    """Return a digest of modules' source files."""
+    digest = hashlib.sha256()
+    for name in modules:
+        digest.update(Path(str(importlib.import_module(name).__file__)).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @functools.cache

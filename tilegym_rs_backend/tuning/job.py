@@ -97,6 +97,10 @@ class LaunchJob:
             self.prepare(index)
         return self._stopwatch.sample(self._runs[index], self._tensors.restore)
 
+    def time(self, call: Callable[[], Any]) -> float:
+        """Return microseconds of another call, by the same clock."""
+        return self._stopwatch.sample(call)
+
     def sound(self) -> bool:
         """See `worker.Job`."""
         import torch

@@ -22,7 +22,8 @@ class Machine:
     Attributes:
         arch: ``"sm_90"``; sm_count: multiprocessors.
         registers, threads, blocks: of one multiprocessor, the most there are at a time.
-        shared_bytes: shared memory of one multiprocessor; block_shared_bytes: what one block may have of it.
+        shared_bytes: shared memory of one multiprocessor; block_shared_bytes: what one block may have of it, as cubins
+            count; block_reserve: what the system keeps per block besides (cubins of sm_90 and later count it already).
         clusters: whether blocks can form clusters (num_cta_in_cga above 1).
         warpgroup: whether tensor cores take operands from shared memory, four warps at a time (Hopper).
         clock_ghz: under load.
@@ -38,6 +39,7 @@ class Machine:
     blocks: int = 32
     shared_bytes: int = 167936
     block_shared_bytes: int = 166912
+    block_reserve: int = 0
     clusters: bool = False
     warpgroup: bool = False
     clock_ghz: float = 1.4
@@ -53,24 +55,24 @@ class Machine:
 
 
 _FAMILIES = {
-    "sm_80": Machine("sm_80", SM_COUNTS["sm_80"]),
+    "sm_80": Machine("sm_80", SM_COUNTS["sm_80"], block_reserve=1024),
     "sm_90": Machine(
         "sm_90",
         SM_COUNTS["sm_90"],
         shared_bytes=233472,
-        block_shared_bytes=232448,
+        block_shared_bytes=233472,
         clusters=True,
         warpgroup=True,
         clock_ghz=1.6,
         dram_gb_s=4400.0,
-        l2_bytes_per_clock=64.0,
+        l2_bytes_per_clock=72.0,
         mma_flops_per_clock={"tf32": 2048, "f16": 4096, "f8": 8192, "": 256},
     ),
     "sm_100": Machine(
         "sm_100",
         SM_COUNTS["sm_100"],
         shared_bytes=233472,
-        block_shared_bytes=232448,
+        block_shared_bytes=233472,
         clusters=True,
         clock_ghz=1.8,
         dram_gb_s=7200.0,
@@ -83,7 +85,7 @@ _FAMILIES = {
         threads=1536,
         blocks=24,
         shared_bytes=102400,
-        block_shared_bytes=101376,
+        block_shared_bytes=102400,
         clusters=True,
         clock_ghz=2.4,
         dram_gb_s=1700.0,

@@ -14,15 +14,19 @@ from .machine import Machine
 from .resources import Resources
 from .space import Work
 
-LOAD_CLOCKS = 900.0
-"""From asking for a tile to having it in shared memory, L2 hit, under load."""
+LOAD_CLOCKS = 2400.0
+"""From asking for a tile to having it in shared memory while all multiprocessors ask: bytes in flight over rate."""
+FILL_CLOCKS = 900.0
+"""The same for the first tile of a block, when nobody else asks."""
 STEP_CLOCKS = 40.0
 """What a step costs a block besides its work: waiting at barriers, starting the products."""
 TILE_CLOCKS = 700.0
 """What a tile costs a block besides its steps and bytes: indices, converting and storing the result."""
-LAUNCH_US = 2.0
+LAUNCH_US = 1.0
 """What a launch costs in any case."""
-SHARPNESS = 8.0
+WRITE_SHARE = 0.5
+"""What a byte that the copy engine writes to shared memory costs, as a share of one that is read there."""
+SHARPNESS = 16.0
 """How sharply the slowest of the overlapping rates decides: the p of a p-norm over them."""
 
 
@@ -61,7 +65,7 @@ def predict(work: Work, resident: int, warps: int, stages: float, machine: Machi
         "latency": LOAD_CLOCKS / (max(stages, 1.0) * together),
     }
     step = _norm(rates.values()) + STEP_CLOCKS / together
-    fill = LOAD_CLOCKS + TILE_CLOCKS + work.tile_bytes / machine.l2_bytes_per_clock
+    fill = FILL_CLOCKS + TILE_CLOCKS + work.tile_bytes / machine.l2_bytes_per_clock
     exposed = fill / together
     if work.persistent and per_sm > 1:
         exposed /= 2  # the next tile's loads start while this one is stored
@@ -75,15 +79,21 @@ def predict(work: Work, resident: int, warps: int, stages: float, machine: Machi
 
 def predict_compiled(work: Work, resources: Resources, warps: int, machine: Machine) -> Prediction:
     """Return what the model says of a compiled candidate: residency and pipeline depth as the cubin has them."""
-    stages = resources.shared_bytes / work.step_bytes if work.step_bytes else 1.0
-    return predict(work, resources.resident(machine), warps, stages, machine)
+    return predict(work, resources.resident(machine), warps, _stages(work, resources.shared_bytes), machine)
 
 
 def predict_uncompiled(work: Work, occupancy: int, warps: int, machine: Machine) -> Prediction:
     """Return what the model says before anything is compiled: the blocks asked for fit, and fill shared memory."""
     resident = max(occupancy, 1)
-    stages = machine.shared_bytes / resident / work.step_bytes if work.step_bytes else 1.0
+    stages = _stages(work, min(machine.shared_bytes // resident, machine.block_shared_bytes))
     return predict(work, resident, warps, min(stages, work.stages or stages), machine)
+
+
+def _stages(work: Work, shared_bytes: int) -> float:
+    """Return how many steps' loads a block's shared memory holds, beside what a tile stores."""
+    if not work.step_bytes:
+        return 1.0
+    return max((shared_bytes - min(work.tile_bytes, shared_bytes / 2)) / work.step_bytes, 1.0)
 
 
 def _norm(values: object) -> float:
@@ -106,15 +116,15 @@ def _mma_clocks(work: Work, warps: int, machine: Machine) -> float:
 def _shared_clocks(work: Work, warps: int, machine: Machine) -> float:
     """Clocks of a step's traffic with shared memory: what is loaded is written once, and read by each group of warps.
 
-    A Hopper warpgroup's instruction covers 64 rows and reads both operands; older tensor cores get theirs by warps that
-    share the tile in two dimensions.
+    A Hopper warpgroup's instruction covers 64 rows and reads both operands; with more warpgroups than such rows, each
+    has a share of the columns. Older tensor cores get theirs by warps that share the tile in two dimensions.
     """
     size = {"tf32": 4, "f16": 2, "f8": 1}.get(work.mma_type, 4)
-    traffic = float(work.step_bytes)
+    traffic = WRITE_SHARE * work.step_bytes
     for m, n, k in work.mma:
         if machine.warpgroup:
-            rows = max(m // 64, 1)  # groups of 64 rows; each reads all columns
-            wide = min(n, 256)
+            rows = max(m // 64, 1)
+            wide = min(n // max(warps // 4 // rows, 1), 256)
             traffic += rows * math.ceil(n / wide) * (64 + wide) * k * size
         else:
             across = 2 if warps >= 4 else 1

@@ -10,7 +10,6 @@ from typing import Any
 from ..tile_ir.cubin import read_cubin
 from .machine import Machine
 
-_BLOCK_RESERVE = 1024  # shared memory that the system keeps for itself per block, from sm_80 on
 _REGISTER_GRAIN = 8  # registers per thread are given out in steps
 
 
@@ -46,7 +45,7 @@ class Resources:
             limits.append(machine.registers // registers)
         if self.shared_bytes > machine.block_shared_bytes:
             return 0
-        limits.append(machine.shared_bytes // (self.shared_bytes + _BLOCK_RESERVE))
+        limits.append(machine.shared_bytes // max(self.shared_bytes + machine.block_reserve, 1))
         return min(limits)
 
     def unfit(self, occupancy: int, machine: Machine) -> str:

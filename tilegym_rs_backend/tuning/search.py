@@ -42,6 +42,9 @@ COMPILED = 32
 MEASURED = 12
 """Candidates of a plan that are measured, the default aside."""
 
+CROWDING = 0.02
+"""A candidate is put back by this share for each better one that differs from it in its space's `fine` axes alone."""
+
 OpenRunner = Callable[[Spec], AbstractContextManager[Runner]]
 
 
@@ -90,7 +93,7 @@ def plan(
     left_out = dict(found.dropped)
     if len(found.kept) > len(likely):
         left_out[f"not among the first {len(likely)} by the model"] = len(found.kept) - len(likely)
-    ranked = sorted((each for each in tried if not each.why), key=lambda each: each.predicted_us)
+    ranked = _spread([each for each in tried if not each.why], space.fine)
     best = ranked[0].config if ranked else show(space.default(problem, machine))
     return Choice(
         key=asked.plan_key(),
@@ -163,6 +166,17 @@ def worker_runner(library: Library) -> OpenRunner:
     """Return what opens a measuring process that uses `library` as it is."""
     environment = {"TILEGYM_RS_LIBRARY": str(library.path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     return lambda spec: WorkerRunner(spec, environment=environment)
+
+
+def _spread(tried: Sequence[Tried], fine: Sequence[str]) -> list[Tried]:
+    """Return candidates the best prediction first, near copies of a better one put back: the model may be wrong."""
+    seen: dict[tuple[Any, ...], int] = {}
+    ranked = []
+    for each in sorted(tried, key=lambda one: one.predicted_us):
+        kind = tuple(value for name, value in each.config.items() if name not in fine)
+        ranked.append((each.predicted_us * (1 + CROWDING * seen.get(kind, 0)), each))
+        seen[kind] = seen.get(kind, 0) + 1
+    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def _likeliest(asked: Problem, configs: Sequence[Any], count: int) -> list[Any]:

@@ -115,6 +115,7 @@ class Space(Generic[P, C]):
             It holds ``dtype``. `extent_bucket` rounds extents.
         work: the launch's work; without it candidates keep the order of the axes.
         in_place: names of tensors that the kernel both reads and writes; they are restored before each measurement.
+        fine: axes of small effect; candidates that differ in these alone are put behind the best of them.
         on_first_call: measure when an op meets a new bucket; else only when asked (`tilegym-rs tune`).
     """
 
@@ -127,6 +128,7 @@ class Space(Generic[P, C]):
     rules: Sequence[Rule[P, C]] = ()
     work: Callable[[P, C, Machine], Work] | None = None
     in_place: tuple[str, ...] = ()
+    fine: tuple[str, ...] = ()
     on_first_call: bool = True
 
     def configs(self) -> Iterator[C]:

@@ -106,11 +106,14 @@ class WorkerRunner:
         if self._process is None:
             self._start()
         try:
-            done, value = self._exchange((what, index), self._step_s)
+            done, value, sound = self._exchange((what, index), self._step_s)
         except _Silent as error:
             self._failed.add(index)
             self._last = self._end(error)
             raise Failed(self._last) from None
+        if not sound:
+            self._last = str(value)
+            self.close()
         if not done:
             self._failed.add(index)
             raise Failed(str(value))
@@ -135,20 +138,21 @@ class WorkerRunner:
         theirs.close()
         self._pipe = ours
         try:
-            opened, value = self._exchange((self._spec, sorted(self._failed)), self._open_s)
+            opened, value, _ = self._exchange((self._spec, sorted(self._failed)), self._open_s)
         except _Silent as error:
             raise WorkerUnavailable(f"the measuring process: {self._end(error)}") from None
         if not opened:
             self.close()
             raise WorkerUnavailable(f"the measuring process cannot start: {value}")
 
-    def _exchange(self, message: Any, deadline_s: float) -> tuple[bool, Any]:
+    def _exchange(self, message: Any, deadline_s: float) -> tuple[bool, Any, bool]:
+        """Return whether it was done, the value or the reason, and whether the process can go on."""
         assert self._pipe is not None
         try:
             self._pipe.send(message)
             if not self._pipe.poll(deadline_s):
                 raise _Silent(f"did not answer within {deadline_s:g} s and was ended")
-            answer: tuple[bool, Any] = self._pipe.recv()
+            answer: tuple[bool, Any, bool] = self._pipe.recv()
             return answer
         except (EOFError, OSError):
             raise _Silent("") from None
@@ -194,9 +198,9 @@ def serve(pipe: Connection, open_job: Callable[[Any, Sequence[int]], Job]) -> No
     try:
         job = open_job(*pipe.recv())
     except Exception as error:
-        pipe.send((False, f"{type(error).__name__}: {error}"))
+        pipe.send((False, f"{type(error).__name__}: {error}", False))
         return
-    pipe.send((True, None))
+    pipe.send((True, None, True))
     while True:
         try:
             what, index = pipe.recv()
@@ -204,10 +208,10 @@ def serve(pipe: Connection, open_job: Callable[[Any, Sequence[int]], Job]) -> No
             return
         try:
             step = job.prepare if what == "prepare" else job.sample
-            pipe.send((True, step(index)))
+            pipe.send((True, step(index), True))
         except (Failed, TilegymRsError, RuntimeError) as error:
             sound = job.sound()
-            pipe.send((False, str(error).strip().splitlines()[0][:300] if str(error) else type(error).__name__))
+            pipe.send((False, (str(error).strip() or type(error).__name__).splitlines()[0][:300], sound))
             if not sound:
                 return
 

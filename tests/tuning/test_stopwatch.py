@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""What is enqueued for a sample, in which order, over a fake of torch.cuda."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilegym_rs_backend.tuning.measure import Failed
+from tilegym_rs_backend.tuning.stopwatch import Stopwatch
+
+
+class Cuda:
+    """Notes what is enqueued; an event is done after it was asked `busy` times."""
+
+    def __init__(self, busy=2):
+        self.queue, self.busy = [], busy
+        outer = self
+
+        class Event:
+            def __init__(self, enable_timing=False):
+                assert enable_timing
+                self.asked = 0
+
+            def record(self):
+                outer.queue.append("event")
+
+            def query(self):
+                self.asked += 1
+                return self.asked > outer.busy
+
+            def elapsed_time(self, other):
+                return 0.0125
+
+        self.Event = Event
+
+
+class Scratch:
+    def __init__(self, cuda):
+        self.cuda = cuda
+
+    def zero_(self):
+        self.cuda.queue.append("flush")
+
+
+def test_restoring_and_flushing_lie_outside_of_the_interval():
+    cuda = Cuda()
+    watch = Stopwatch(0, cuda=cuda, scratch=Scratch(cuda))
+    us = watch.sample(lambda: cuda.queue.append("call"), lambda: cuda.queue.append("restore"))
+    assert us == pytest.approx(12.5)
+    assert cuda.queue == ["restore", "flush", "event", "call", "event"]
+
+
+def test_a_call_that_does_not_end_is_given_up_at_the_deadline():
+    cuda = Cuda(busy=10**9)
+    watch = Stopwatch(0, cuda=cuda, scratch=Scratch(cuda), deadline_s=0.05)
+    with pytest.raises(Failed, match=r"did not end within 0\.05 s on the GPU"):
+        watch.sample(lambda: None)
