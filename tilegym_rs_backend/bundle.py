@@ -161,7 +161,7 @@ def _copy_tuned(cache: Path, arch: str, say: Say) -> None:
 
     library = get_library()
     store = Store(cache / dirs.store_dir().relative_to(dirs.cache_dir()))
-    kept = Choices(cache / dirs.tune_dir().relative_to(dirs.cache_dir()))
+    kept = Choices(cache / dirs.tune_dir().name)
     texts: set[str] = set()
     count = 0
     for choice in choices().every():

@@ -8,22 +8,14 @@ compiles, loads and calls again, and the wrapper never sees it.
 
 from __future__ import annotations
 
-import functools
 import re
-import statistics
-import threading
 from collections.abc import Callable
-from collections.abc import Hashable
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
 from typing import TYPE_CHECKING
 from typing import Any
 
 from . import launch
-from .errors import CaptureError
 from .errors import LaunchError
-from .errors import TilegymRsError
 from .library import Library
 from .library import check_rc
 from .library import get_library
@@ -31,6 +23,8 @@ from .target import target_of
 from .target import target_of_device
 from .tensors import check_tensor
 from .tensors import torch_dtype_codes
+from .tuning.closures import TunedResult
+from .tuning.closures import autotune_launch
 
 if TYPE_CHECKING:
     import torch
@@ -80,87 +74,6 @@ def get_num_sm() -> int:
     import torch
 
     return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
-
-
-@dataclass
-class TunedResult:
-    """What `autotune_launch` found: the winner, its output, and ``(config, milliseconds or reason)`` of each."""
-
-    best_config: Any
-    output: Any
-    tuning_record: list[tuple[Any, float | str]] = field(default_factory=list)
-    cache_hit: bool = False
-
-
-_tuned: dict[Hashable, TunedResult] = {}
-_tuned_lock = threading.Lock()
-
-
-def autotune_launch(
-    kernel_fn: Callable[[Any], Any],
-    configs: Sequence[Any],
-    key: Hashable,
-    kernel_name: str = "unknown",
-    warmup: int = 2,
-    rep: int = 10,
-    kernel_filter: str | None = None,
-    timer: Callable[[Callable[[], Any], int, int], float] | None = None,
-) -> TunedResult:
-    """Run `kernel_fn` with the fastest of `configs`, measured once per (kernel_name, device, key).
-
-    CUDA events with a flushed L2 measure it, never a profiler; `kernel_filter` is therefore without effect. A config
-    that raises is dropped, with its reason in the record. One config is not measured at all.
-
-    Raises:
-        CaptureError: several configs and nothing cached while a CUDA graph is captured.
-        TilegymRsError: every config failed.
-    """
-    import torch
-
-    if not configs:
-        raise TilegymRsError(f"{kernel_name}: no configuration to choose from")
-    on_gpu = torch.cuda.is_available()
-    cache_key = (kernel_name, torch.cuda.current_device() if on_gpu else -1, key)
-    found = _tuned.get(cache_key)
-    if found is not None:
-        return TunedResult(found.best_config, kernel_fn(found.best_config), found.tuning_record, cache_hit=True)
-    if len(configs) == 1:
-        return TunedResult(configs[0], kernel_fn(configs[0]))
-    if on_gpu and torch.cuda.is_current_stream_capturing():
-        raise CaptureError(f"{kernel_name}: tuning is not possible under graph capture; call it once before", rc=1)
-    with _tuned_lock:
-        record: list[tuple[Any, float | str]] = []
-        measure = timer or _event_milliseconds
-        for config in configs:
-            try:
-                record.append((config, measure(functools.partial(kernel_fn, config), warmup, rep)))
-            except (TilegymRsError, RuntimeError, NotImplementedError) as error:
-                record.append((config, str(error)))
-        timed = [(value, index) for index, (_, value) in enumerate(record) if isinstance(value, float)]
-        if not timed:
-            reasons = "; ".join(f"{config}: {reason}" for config, reason in record)
-            raise TilegymRsError(f"{kernel_name}: every configuration failed: {reasons}")
-        best = configs[min(timed)[1]]
-        _tuned[cache_key] = TunedResult(best, None, record)
-    return TunedResult(best, kernel_fn(best), record)
-
-
-def _event_milliseconds(call: Callable[[], Any], warmup: int, rep: int) -> float:
-    import torch
-
-    for _ in range(max(warmup, 1)):
-        call()
-    flush = torch.empty(2 * torch.cuda.get_device_properties("cuda").L2_cache_size, dtype=torch.int8, device="cuda")
-    samples = []
-    for _ in range(max(rep, 1)):
-        flush.zero_()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        call()
-        end.record()
-        end.synchronize()
-        samples.append(float(start.elapsed_time(end)))
-    return statistics.median(samples)
 
 
 class _Exports:

@@ -16,6 +16,7 @@ from ..tensors import TensorMeta
 from ..tensors import check_kind
 
 HALF_OR_SINGLE = (torch.float32, torch.float16, torch.bfloat16)
+FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def check_dtype(op: str, name: str, dtype: torch.dtype, allowed: Sequence[torch.dtype] = HALF_OR_SINGLE) -> None:

@@ -133,7 +133,7 @@ def bucket(problem: Problem) -> dict[str, Value]:
 
 def default(problem: Problem, machine: Machine) -> Config:
     """Return the shipped configuration: the first row of the architecture's table that fits the problem."""
-    rows = DEFAULTS[machine.family]["f32" if problem.dtype == torch.float32 else "half"]
+    rows = DEFAULTS[machine.family][{4: "f32", 2: "half", 1: "fp8"}[problem.dtype.itemsize]]
     for fill, config in rows:
         if ceil_div(problem.m, config.bm) * ceil_div(problem.n, config.bn) > fill * machine.sm_count:
             return config
@@ -160,6 +160,7 @@ DEFAULTS: dict[str, dict[str, list[tuple[float, Config]]]] = {
             (0.9, Config(128, 128, 32, occupancy=2, num_worker_warps=4)),
             (0.0, Config(64, 64, 64, occupancy=2, num_worker_warps=4)),
         ],
+        "fp8": [(0.0, Config(64, 64, 64, occupancy=2, num_worker_warps=4))],
     },
     "sm_90": {
         "f32": [
@@ -171,6 +172,10 @@ DEFAULTS: dict[str, dict[str, list[tuple[float, Config]]]] = {
             (1.0, Config(64, 64, 128, occupancy=2, num_worker_warps=4)),
             (0.0, Config(64, 64, 64, num_worker_warps=4)),
         ],
+        "fp8": [
+            (0.9, Config(128, 128, 64, persistent=True, latency=4, occupancy=1, num_worker_warps=8)),
+            (0.0, Config(64, 64, 128, occupancy=2, num_worker_warps=4)),
+        ],
     },
     "sm_100": {
         "f32": [(0.9, Config(128, 128, 32)), (0.0, Config(64, 64, 32))],
@@ -179,10 +184,12 @@ DEFAULTS: dict[str, dict[str, list[tuple[float, Config]]]] = {
             (0.9, Config(128, 128, 64)),
             (0.0, Config(64, 64, 64)),
         ],
+        "fp8": [(0.9, Config(128, 128, 128)), (0.0, Config(64, 64, 128))],
     },
     "sm_120": {
         "f32": [(0.9, Config(128, 64, 32, occupancy=1)), (0.0, Config(64, 64, 32))],
         "half": [(0.9, Config(128, 64, 64, occupancy=1)), (0.0, Config(64, 64, 64, occupancy=2))],
+        "fp8": [(0.9, Config(128, 64, 64, occupancy=1)), (0.0, Config(64, 64, 64))],
     },
 }
 

@@ -21,6 +21,8 @@ from ..tensors import check_extents
 from ..tensors import check_same_device
 from ..tune import choose
 from ..tune import machine_of
+from ._common import FP8
+from ._common import HALF_OR_SINGLE
 from ._common import check_dtype
 from ._common import differentiates
 from ._common import inspect
@@ -43,11 +45,11 @@ def matmul(
     """Return op(a) @ op(b), where op transposes if the flag says so.
 
     Args:
-        a: (M, K), or (K, M) with `trans_a`; f32, f16 or bf16; any strides.
+        a: (M, K), or (K, M) with `trans_a`; f32, f16, bf16, float8_e4m3fn or float8_e5m2; any strides.
         b: (K, N), or (N, K) with `trans_b`; same dtype.
         trans_a, trans_b: read the operand transposed.
         static_persistent, use_tma: TileGym's choice of schedule and loads; accepted, and without effect on the
-            result: one kernel, configured by shape, serves all.
+            result: the configuration measured fastest for the shape, or the default, runs.
         kwargs: further TileGym options (``kernel_configs``), accepted and ignored likewise.
 
     Returns:
@@ -119,7 +121,7 @@ def _plan(
         if len(operand.shape) != 2:
             raise ValueError(f"{OP}: {name} must have 2 dimensions, got shape {tuple(operand.shape)}")
         check_extents(name, OP, operand.shape, operand.strides)
-    check_dtype(OP, "a", dtype)
+    check_dtype(OP, "a", dtype, (*HALF_OR_SINGLE, *FP8))
     if dtype != dtype_b:
         raise LaunchError(f"{OP}: a is {dtype} but b is {dtype_b}; convert one of them", rc=-2)
     m, k = a.shape[::-1] if a.transposed else a.shape

@@ -18,11 +18,15 @@ _log = logging.getLogger("tilegym_rs_backend.tune")
 _threads: dict[str, threading.Lock] = {}
 
 
+def thread_flight(key: str) -> threading.Lock:
+    """Return the lock that threads of this process hold for a key's search."""
+    return _threads.setdefault(key, threading.Lock())
+
+
 @contextlib.contextmanager
 def single_flight(digest: str) -> Iterator[None]:
     """Hold the search of a key. Where files cannot be locked, or after `TIMEOUT_S`, only threads exclude each other."""
-    lock = _threads.setdefault(digest, threading.Lock())
-    with lock, contextlib.ExitStack() as stack:
+    with thread_flight(digest), contextlib.ExitStack() as stack:
         try:
             from ..toolchain.dirs import lock_dir
 

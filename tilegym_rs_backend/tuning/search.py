@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import TypeVar
 
 from . import here
 from .choices import Choice
@@ -37,7 +38,7 @@ from .worker import WorkerRunner
 if TYPE_CHECKING:
     from ..library import Library
 
-COMPILED = 32
+COMPILED = 48
 """Candidates that are compiled of a problem: the first by the model's reckoning from declared work alone."""
 MEASURED = 12
 """Candidates of a plan that are measured, the default aside."""
@@ -45,6 +46,7 @@ MEASURED = 12
 CROWDING = 0.02
 """A candidate is put back by this share for each better one that differs from it in its space's `fine` axes alone."""
 
+R = TypeVar("R")
 OpenRunner = Callable[[Spec], AbstractContextManager[Runner]]
 
 
@@ -93,7 +95,8 @@ def plan(
     left_out = dict(found.dropped)
     if len(found.kept) > len(likely):
         left_out[f"not among the first {len(likely)} by the model"] = len(found.kept) - len(likely)
-    ranked = _spread([each for each in tried if not each.why], space.fine)
+    fit = [each for each in tried if not each.why]
+    ranked = _spread(fit, [each.predicted_us for each in fit], [each.config for each in fit], space.fine)
     best = ranked[0].config if ranked else show(space.default(problem, machine))
     return Choice(
         key=asked.plan_key(),
@@ -168,29 +171,28 @@ def worker_runner(library: Library) -> OpenRunner:
     return lambda spec: WorkerRunner(spec, environment=environment)
 
 
-def _spread(tried: Sequence[Tried], fine: Sequence[str]) -> list[Tried]:
-    """Return candidates the best prediction first, near copies of a better one put back: the model may be wrong."""
+def _spread(candidates: Sequence[R], us: Sequence[float], configs: Sequence[Any], fine: Sequence[str]) -> list[R]:
+    """Return candidates, the best prediction first, near copies of a better one put back: the model may be wrong."""
     seen: dict[tuple[Any, ...], int] = {}
-    ranked = []
-    for each in sorted(tried, key=lambda one: one.predicted_us):
-        kind = tuple(value for name, value in each.config.items() if name not in fine)
-        ranked.append((each.predicted_us * (1 + CROWDING * seen.get(kind, 0)), each))
+    order = []
+    for place in sorted(range(len(candidates)), key=lambda index: us[index]):
+        kind = tuple(value for name, value in configs[place].items() if name not in fine)
+        order.append((us[place] * (1 + CROWDING * seen.get(kind, 0)), place))
         seen[kind] = seen.get(kind, 0) + 1
-    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
+    return [candidates[place] for _, place in sorted(order)]
 
 
 def _likeliest(asked: Problem, configs: Sequence[Any], count: int) -> list[Any]:
     """Return the default, which comes first in `configs`, and the best others by the uncompiled model."""
     space, machine = asked.space, asked.machine
+    shipped, others = configs[0], configs[1:]
     if space.work is None:
         return list(configs[:count])
-
-    def predicted(config: Any) -> float:
-        assert space.work is not None
+    us = []
+    for config in others:
         work = space.work(asked.problem, config, machine)
-        return predict_uncompiled(work, _hint(config, "occupancy"), _warps(config), machine).us
-
-    return [configs[0], *sorted(configs[1:], key=predicted)[: count - 1]]
+        us.append(predict_uncompiled(work, _hint(config, "occupancy"), _warps(config), machine).us)
+    return [shipped, *_spread(others, us, [show(config) for config in others], space.fine)[: count - 1]]
 
 
 def _tried(asked: Problem, config: Any, result: Compiled) -> Tried:
