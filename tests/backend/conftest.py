@@ -97,6 +97,7 @@ def cuda_like(driver, monkeypatch):
     monkeypatch.setattr(target, "_devices", devices)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0x5000 + index, raising=False)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setenv("TILEGYM_DISABLE_AUTOTUNE", "1")  # there is no GPU to measure on
 
     def make(tensor, index=0):
         like = tensor.as_subclass(CudaLike)
