@@ -76,6 +76,15 @@ def _sizes() -> list[Case]:
     return found
 
 
+def _fp8() -> list[Case]:
+    """e4m3 ends at 448, which a sum of K = 320 products of unit normals stays below."""
+    found = [_case(dtype, 256, 192, 320, quick=dtype == "f8e5m2") for dtype in ("f8e4m3", "f8e5m2")]
+    found += [_case(dtype, 100, 75, 33, "tb", structural=False) for dtype in ("f8e4m3", "f8e5m2")]
+    found += [_case("f8e5m2", 128, 256, 192, "ta", layout="padded", structural=False)]
+    found += [_case("f8e5m2", size, size, size, perf=True, structural=False) for size in (1024, 4096, 8192)]
+    return found
+
+
 def _layouts() -> list[Case]:
     return [
         _case("f16", 128, 256, 192, layout="transposed"),
@@ -111,7 +120,7 @@ class Matmul(OpSuite):
     """See the module."""
 
     name = _OP
-    cases = tuple([*_tilegym(), *_timed(), *_flags(), *_sizes(), *_layouts(), *_data(), *_refusals()])
+    cases = tuple([*_tilegym(), *_timed(), *_flags(), *_sizes(), *_fp8(), *_layouts(), *_data(), *_refusals()])
     tolerance = TOLERANCE
     nan_policy = NAN_POLICY
     rounding_policy = ROUNDING_POLICY
