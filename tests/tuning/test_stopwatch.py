@@ -50,6 +50,26 @@ def test_restoring_and_flushing_lie_outside_of_the_interval():
     assert cuda.queue == ["restore", "flush", "event", "call", "event"]
 
 
+def test_a_run_is_waited_for():
+    cuda = Cuda(busy=3)
+    Stopwatch(0, cuda=cuda, scratch=Scratch(cuda)).run(lambda: cuda.queue.append("call"))
+    assert cuda.queue == ["call", "event"]
+
+
+def test_a_device_is_unsound_once_it_cannot_be_waited_for():
+    cuda = Cuda()
+    watch = Stopwatch(1, cuda=cuda, scratch=Scratch(cuda))
+    cuda.synchronize = cuda.queue.append
+    assert watch.sound()
+    assert cuda.queue == [1]
+
+    def fault(device):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    cuda.synchronize = fault
+    assert not watch.sound()
+
+
 def test_a_call_that_does_not_end_is_given_up_at_the_deadline():
     cuda = Cuda(busy=10**9)
     watch = Stopwatch(0, cuda=cuda, scratch=Scratch(cuda), deadline_s=0.05)

@@ -106,9 +106,7 @@ def test_measuring_needs_a_gpu(tune_folder, capsys, monkeypatch):
 
 def test_a_bundle_carries_plans_that_are_current_and_their_cubins(tune_folder, tmp_path, capsys):
     said: list[str] = []
-    with pytest.raises(
-        TilegymRsError, match="nothing is tuned or planned for sm_90: run `tilegym-rs tune"
-    ):
+    with pytest.raises(TilegymRsError, match="nothing is tuned or planned for sm_90: run `tilegym-rs tune"):
         bundle._copy_tuned(tmp_path, "sm_90", said.append)
     main(["tune", *WORDS, "--compiled", "3", "--json"])
     [plan] = json.loads(capsys.readouterr().out)

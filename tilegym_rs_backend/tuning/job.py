@@ -20,6 +20,7 @@ from .stopwatch import Stopwatch
 if TYPE_CHECKING:
     import torch
 
+    from ..target import Target
     from ..tensors import TensorMeta
 
 TOLERANCE = 0.03
@@ -46,22 +47,32 @@ class Spec:
 
 
 class LaunchJob:
-    """A `worker.Job`: candidates share input tensors; each writes the result anew, over a pattern that would show."""
+    """A `worker.Job`: candidates share input tensors; each writes the result anew, over a pattern that would show.
 
-    def __init__(self, spec: Spec, failed: Sequence[int]) -> None:
+    Args:
+        spec: what to measure.
+        failed: numbers of candidates that are known to fail; the first other one is the reference of results.
+        target: where to launch instead of on the device; then tensors lie on the CPU.
+        stopwatch: what times instead of CUDA events.
+    """
+
+    def __init__(
+        self, spec: Spec, failed: Sequence[int], *, target: Target | None = None, stopwatch: Stopwatch | None = None
+    ) -> None:
         import torch
 
         from ..library import get_library
         from ..target import target_of_device
 
-        torch.cuda.set_device(spec.device)
-        self._device = torch.device("cuda", spec.device)
+        if target is None:
+            torch.cuda.set_device(spec.device)
         self._library = get_library()
-        self._target = target_of_device(spec.device)
-        self._stopwatch = Stopwatch(spec.device)
+        self._target = target or target_of_device(spec.device)
+        self._stopwatch = stopwatch or Stopwatch(spec.device)
         self._launches = launches_of(spec, self._target.arch, self._target.sm_count)
         self._space = space_named(spec.module, spec.name)
-        self._tensors = make_tensors(self._launches[0], self._space.in_place, self._device)
+        device = torch.device("cuda", spec.device) if target is None else torch.device("cpu")
+        self._tensors = make_tensors(self._launches[0], self._space.in_place, device)
         self._runs: dict[int, Callable[[], None]] = {}
         self._reference = next(index for index in range(len(self._launches)) if index not in failed)
         self._expected: torch.Tensor | None = None
@@ -79,9 +90,7 @@ class LaunchJob:
         def run() -> None:
             bound(*pointers)
 
-        run()
-        event = self._event()
-        self._stopwatch.wait(event)
+        self._stopwatch.run(run)
         result = self._tensors.result
         if self._expected is None:
             self._expected = result.clone()
@@ -103,20 +112,7 @@ class LaunchJob:
 
     def sound(self) -> bool:
         """See `worker.Job`."""
-        import torch
-
-        try:
-            torch.cuda.synchronize(self._device)
-        except RuntimeError:
-            return False
-        return True
-
-    def _event(self) -> Any:
-        import torch
-
-        event = torch.cuda.Event()
-        event.record()
-        return event
+        return self._stopwatch.sound()
 
 
 def space_named(module: str, name: str) -> Space[Any, Any]:

@@ -47,11 +47,25 @@ class Stopwatch:
         start.record()
         call()
         end.record()
-        self.wait(end)
+        self._wait(end)
         return float(start.elapsed_time(end)) * 1e3
 
-    def wait(self, event: Any) -> None:
-        """Wait for an event; raises Failed at the deadline."""
+    def run(self, call: Callable[[], Any]) -> None:
+        """Call and wait for the end; raises Failed at the deadline."""
+        call()
+        end = self._cuda.Event(enable_timing=True)
+        end.record()
+        self._wait(end)
+
+    def sound(self) -> bool:
+        """Whether the device still works: after a fault every call of its process fails."""
+        try:
+            self._cuda.synchronize(self._device)
+        except RuntimeError:
+            return False
+        return True
+
+    def _wait(self, event: Any) -> None:
         limit = time.monotonic() + self._deadline_s
         pause = 0.0
         while not event.query():
