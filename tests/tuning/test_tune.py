@@ -207,6 +207,18 @@ def test_a_plan_made_elsewhere_is_only_measured(world):
     assert len(world.compiled) == before
 
 
+def test_more_are_compiled_while_too_few_fit(world):
+    """The model likes tiles of 64 best, which spill here."""
+    asked = tune.Asked(SPACE, Problem(1000), LIBRARY, recorder_target("sm_90"))
+    world.by_tile[64] = resources(frame=16)
+    made = tune.plan_offline(asked, compiled=3)
+    assert [each.config["tile"] for each in made.tried if each.why] == [64, 64]
+    assert sum(not each.why for each in made.tried) == 3
+    assert made.left_out["not among the first 5 by the model"] == 1
+    world.by_tile.clear()
+    assert len(tune.plan_offline(asked, compiled=3, again=True).tried) == 3
+
+
 def test_only_the_first_of_a_plan_are_measured(world):
     tune.search(tune.Asked(SPACE, Problem(1000), LIBRARY, GPU), measured=2)
     assert len(world.specs[0].configs) == 3  # the default, and two

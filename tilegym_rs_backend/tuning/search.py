@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 COMPILED = 48
 """Candidates that are compiled of a problem: the first by the model's reckoning from declared work alone."""
+ENOUGH = 16
+"""With fewer that fit, half as many more are compiled, at most `MORE` times."""
+MORE = 3
 MEASURED = 12
 """Candidates of a plan that are measured, the default aside."""
 
@@ -75,7 +78,7 @@ def plan(
 
     Args:
         asked: the problem.
-        compiled: how many candidates to compile at most, the default among them.
+        compiled: how many candidates to compile, the default among them; more if too few of them fit.
         jobs: how many at a time; default: what the cgroup allows.
         progress: told (done, all).
 
@@ -85,16 +88,21 @@ def plan(
     begin = time.perf_counter()
     space, problem, machine = asked.space, asked.problem, asked.machine
     found = space.candidates(problem, machine)
-    likely = _likeliest(asked, found.kept, compiled)
-    launches = [space.launch(problem, config, machine) for config in likely]
-    results = compile_launches(asked.library, launches, machine.arch, jobs=jobs, progress=progress)
+    likely = _likeliest(asked, found.kept)
+    tried: list[Tried] = []
+    for batch in (compiled, *[max(compiled // 2, 1)] * MORE):
+        configs = likely[len(tried) : len(tried) + batch]
+        if not configs or (tried and sum(not each.why for each in tried) >= min(ENOUGH, compiled)):
+            break
+        launches = [space.launch(problem, config, machine) for config in configs]
+        results = compile_launches(asked.library, launches, machine.arch, jobs=jobs, progress=progress)
+        tried += [_tried(asked, config, result) for config, result in zip(configs, results, strict=True)]
     seconds = time.perf_counter() - begin
-    tried = [_tried(asked, config, result) for config, result in zip(likely, results, strict=True)]
     if all(not each.spec_text for each in tried):
         raise TuningError(f"{space.name}: no candidate could be compiled: {_reasons(tried)}")
     left_out = dict(found.dropped)
-    if len(found.kept) > len(likely):
-        left_out[f"not among the first {len(likely)} by the model"] = len(found.kept) - len(likely)
+    if len(likely) > len(tried):
+        left_out[f"not among the first {len(tried)} by the model"] = len(likely) - len(tried)
     fit = [each for each in tried if not each.why]
     ranked = _spread(fit, [each.predicted_us for each in fit], [each.config for each in fit], space.fine)
     best = ranked[0].config if ranked else show(space.default(problem, machine))
@@ -182,17 +190,17 @@ def _spread(candidates: Sequence[R], us: Sequence[float], configs: Sequence[Any]
     return [candidates[place] for _, place in sorted(order)]
 
 
-def _likeliest(asked: Problem, configs: Sequence[Any], count: int) -> list[Any]:
-    """Return the default, which comes first in `configs`, and the best others by the uncompiled model."""
+def _likeliest(asked: Problem, configs: Sequence[Any]) -> list[Any]:
+    """Return the default, which comes first in `configs`, and the others, the best by the uncompiled model first."""
     space, machine = asked.space, asked.machine
     shipped, others = configs[0], configs[1:]
     if space.work is None:
-        return list(configs[:count])
+        return list(configs)
     us = []
     for config in others:
         work = space.work(asked.problem, config, machine)
         us.append(predict_uncompiled(work, _hint(config, "occupancy"), _warps(config), machine).us)
-    return [shipped, *_spread(others, us, [show(config) for config in others], space.fine)[: count - 1]]
+    return [shipped, *_spread(others, us, [show(config) for config in others], space.fine)]
 
 
 def _tried(asked: Problem, config: Any, result: Compiled) -> Tried:
