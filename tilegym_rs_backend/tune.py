@@ -21,6 +21,8 @@ from typing import TypeVar
 from .errors import TilegymRsError
 from .plans import forget_plans
 from .plans import provisional
+from .progress import Heartbeat
+from .progress import say
 from .tuning import here
 from .tuning.choices import Choice
 from .tuning.choices import Choices
@@ -116,7 +118,13 @@ def _choice(space: Space[P, C], problem: P, library: Library, target: Target) ->
         provisional()
         return None
     try:
-        return search(Asked(space, problem, library, target), key=key)
+        heartbeat = Heartbeat(say)
+        where = f"{space.name} {text(key.bucket)}"
+        return search(
+            Asked(space, problem, library, target),
+            key=key,
+            progress=lambda done, count: heartbeat.beat(f"tuning {where}: {done} of {count} candidates compiled"),
+        )
     except TilegymRsError as error:
         _log.warning("%s %s runs with its default: %s", space.name, text(key.bucket), error)
         _known[key.digest] = None
