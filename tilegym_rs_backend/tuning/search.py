@@ -71,14 +71,12 @@ class Problem:
         return here.key_of(self.space, self.problem, self.library, self.machine, device)
 
 
-def plan(
-    asked: Problem, *, compiled: int = COMPILED, jobs: int | None = None, progress: Progress | None = None
-) -> Choice:
+def plan(asked: Problem, *, compiled: int = 0, jobs: int | None = None, progress: Progress | None = None) -> Choice:
     """Compile the likeliest candidates of a problem, drop the unfit, rank the rest; nothing is launched.
 
     Args:
         asked: the problem.
-        compiled: how many candidates to compile, the default among them; more if too few of them fit.
+        compiled: how many candidates to compile, the default among them (0: `COMPILED`); more if too few of them fit.
         jobs: how many at a time; default: what the cgroup allows.
         progress: told (done, all).
 
@@ -86,6 +84,7 @@ def plan(
         TuningError: not one candidate could be compiled.
     """
     begin = time.perf_counter()
+    compiled = compiled or COMPILED
     space, problem, machine = asked.space, asked.problem, asked.machine
     found = space.candidates(problem, machine)
     likely = _likeliest(asked, found.kept)
