@@ -106,7 +106,7 @@ def test_no_round_begins_after_the_budget():
 
 def test_the_clocks_are_warmed_up_with_the_default_and_that_does_not_count():
     def cools(count):
-        return 100.0 if count < 5 else 10.0
+        return 100.0 if count < 9 else 10.0
 
     found, runner = run([cools, 20.0], warm_s=0.1)
     assert found.best == 0

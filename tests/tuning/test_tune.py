@@ -27,6 +27,7 @@ from tuning_space import spec_text
 
 from tilegym_rs_backend import plans
 from tilegym_rs_backend import tune
+from tilegym_rs_backend.errors import BuildError
 from tilegym_rs_backend.errors import TilegymRsError
 from tilegym_rs_backend.target import executing_target
 from tilegym_rs_backend.target import recorder_target
@@ -237,6 +238,22 @@ def test_threads_that_ask_at_once_make_one_search(world):
         thread.join()
     assert found == [Config(256, 1)] * 8
     assert len(world.specs) == 1
+
+
+def test_threads_make_one_search_where_files_cannot_be_locked(world, monkeypatch):
+    def no_locks(*args, **options):
+        raise BuildError("the filesystem has no locks", stage="lock")
+
+    monkeypatch.setattr("tilegym_rs_backend.tuning.flight.build_lock", no_locks)
+    test_threads_that_ask_at_once_make_one_search(world)
+
+
+def test_near_copies_of_a_better_candidate_are_put_back():
+    configs = [{"tile": 64, "group": 8}, {"tile": 64, "group": 16}, {"tile": 128, "group": 8}]
+    spread = searching._spread
+    assert spread(["a", "b", "c"], [10.0, 10.0, 10.1], configs, ("group",)) == ["a", "c", "b"]
+    assert spread(["a", "b", "c"], [10.0, 10.0, 10.3], configs, ("group",)) == ["a", "b", "c"]
+    assert spread(["a", "b", "c"], [10.0, 10.0, 10.1], configs, ()) == ["a", "b", "c"]
 
 
 def test_questions_say_what_was_asked_and_what_answered(world, monkeypatch):

@@ -37,7 +37,7 @@ class Key:
         space: the space's name.
         kernels: digest of the sources that decide its machine code and its launches (`here.kernel_digest`).
         arch, gpu, driver, tileiras: the machine; gpu and driver are empty for a plan.
-        planner: digest of what ranked a plan; empty for a choice, which stays right when the model changes.
+        planner: digest of what made and ranked a plan; empty for a choice, which stays right when the model changes.
         bucket: of the problem, dtype included.
     """
 

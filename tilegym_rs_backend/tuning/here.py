@@ -50,7 +50,7 @@ def key_of(space: Space[Any, Any], problem: Any, library: Library, machine: Mach
 
 def plan_key(key: Key) -> Key:
     """Return the key of the plan for a choice's bucket, as this package's model ranks it."""
-    return key.plan(_text_digest(model.__name__, machines.__name__))
+    return key.plan(_text_digest(model.__name__, machines.__name__, f"{__package__}.search"))
 
 
 def is_current(key: Key, library: Library) -> bool:
