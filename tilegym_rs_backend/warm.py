@@ -50,7 +50,8 @@ def warmup(
 
     Args:
         op: a native op's name.
-        shapes: the op's own notion of shape: softmax (rows, columns), silu_and_mul the input's, matmul (M, N, K).
+        shapes: the op's own notion of shape: softmax (rows, columns), silu_and_mul the input's, matmul (M, N, K),
+            fmha (B, H, H_kv, S, S_kv, D).
         dtypes: names like ``"f16"``.
         arch: compile for this architecture only, and load nothing; default: the device's.
         device: CUDA index; default: the current device, if there is one and `arch` is not given.

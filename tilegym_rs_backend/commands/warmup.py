@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Compile (and, on a GPU, load-test) the kernels an op launches for the given shapes, before anything calls it.
 
-A shape is the op's own: softmax ROWSxCOLUMNS, silu_and_mul the input's, matmul MxNxK. Without --shapes, those of the
-op's parity cases.
+A shape is the op's own: softmax ROWSxCOLUMNS, silu_and_mul the input's, matmul MxNxK, fmha BxHxH_kvxSxS_kvxD. Without
+--shapes, those of the op's parity cases.
 """
 
 from __future__ import annotations

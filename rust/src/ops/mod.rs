@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Device kernels, one file per TileGym op. This list is written by hand: build.rs reads the files and checks it.
 
+pub mod fmha;
 pub mod matmul;
 pub mod silu_and_mul;
 pub mod softmax;
