@@ -123,7 +123,8 @@ def test_the_suites_of_native_ops_are_big() -> None:
         suite = suites()[name]
         assert len(suite.cases) >= 40, name
         assert sum(case.quick for case in suite.cases) >= 3, name
-        assert {case.dtype for case in suite.cases} in ({"f32", "f16", "bf16"}, {"f8e5m2", "f16", "bf16"})
+        dtypes = {case.dtype for case in suite.cases}
+        assert dtypes > {"f16", "bf16"}, name
         assert any(case.raises for case in suite.cases)
         assert any(0 in case.shape for case in suite.cases)
 

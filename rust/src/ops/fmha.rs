@@ -94,8 +94,7 @@ pub mod fmha {
         let kv_heads: i32 = get_shape_dim(k.shape(), 1i32);
         let keys: i32 = get_shape_dim(k.shape(), 2i32);
         let pq: Partition<E, { [1, 1, BM, BD] }> = q.partition(shape![1, 1, BM, BD]);
-        let pk: Partition<E, { [1, 1, BD, BN] }> =
-            k.partition_permuted(shape![1, 1, BD, BN], const_array![0, 1, 3, 2]);
+        let pk: Partition<E, { [1, 1, BD, BN] }> = k.partition_permuted(shape![1, 1, BD, BN], const_array![0, 1, 3, 2]);
         let pv: Partition<E, { [1, 1, BN, BD] }> = v.partition(shape![1, 1, BN, BD]);
         let mut po: PartitionMut<E, { [1, 1, BM, BD] }> = unsafe { out.partition_full_mut(shape![1, 1, BM, BD]) };
 
