@@ -102,6 +102,11 @@ class Backend(Protocol):
         """Build id, tileiras and the like for the report, as far as they are known without work."""
 
 
+def kind_of(backend: Backend, suite: OpSuite) -> str:
+    """Return which kernels serve a suite: what it says of itself, else what the backend says of its op."""
+    return "native" if suite.native else backend.kind(suite.name)
+
+
 class CutileRsBackend:
     """`tilegym_rs_backend`, through TileGym's dispatcher."""
 
@@ -230,7 +235,7 @@ class CutileRsBackend:
         with contextlib.suppress(Exception):
             from tilegym_rs_backend import library
 
-            loaded = library._current  # get_library() would build one
+            loaded = library.loaded()  # get_library() would build one
             found["library_build_id"] = loaded.build_id if loaded else None
         return found
 

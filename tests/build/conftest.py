@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tilegym_rs_backend.build import ensure
+from tilegym_rs_backend.build import publish
 
 CARGO = """\
 #!/bin/sh
@@ -140,4 +141,5 @@ def world(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(ensure, "_failed", {})  # every fake crate has the same key; one's failure is not another's
+    monkeypatch.setattr(publish, "_refused", set())
     return World(tmp_path, crate, fake, tmp_path / "cache", env)

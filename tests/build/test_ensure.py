@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tilegym_rs_backend.build import ensure
 from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.build import key as keys
 from tilegym_rs_backend.build import publish
@@ -17,11 +16,6 @@ from tilegym_rs_backend.errors import ToolchainError
 
 from .conftest import World
 from .conftest import executable
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    ensure._refused.clear()
 
 
 def test_builds_once_then_finds_it(world: World, capsys: pytest.CaptureFixture[str]) -> None:

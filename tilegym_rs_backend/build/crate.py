@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from ..errors import BuildError
 from ..toolchain.cargo import find_cargo
+from ..toolchain.dirs import lock_dir
 from ..toolchain.env import cargo_env
 from ..toolchain.toolkit import Toolkit
 from . import preflight
@@ -19,8 +21,13 @@ from . import publish
 from .failures import diagnose
 from .key import Key
 from .key import source_digests
+from .lock import Held
+from .lock import build_lock
 from .runner import Outcome
 from .runner import run_cargo
+
+USED = "used"
+"""A file in a target folder that is touched by each build."""
 
 
 def name_of(root: Path) -> str:
@@ -60,13 +67,40 @@ def build(
     """
     preflight.check(toolkit)
     publish.sweep_staging()
-    line = command(root, cargo=find_cargo().path, features=features)
     environment = cargo_env(toolkit, key.short)
     environment["CARGO_TERM_COLOR"] = "never"  # the log is read by failures.py
+    target = Path(environment["CARGO_TARGET_DIR"])
+    # Crates that share a target folder also share the place of the finished library: until it is published, no other
+    # build may run there. cargo would make that one wait too, but without a word.
+    with build_lock(target_lock(target), key=key.short, log=log, say=say) as held:
+        with contextlib.suppress(OSError):
+            (target / USED).touch()
+        return _build(root, key, environment, held, features=features, log=log, say=say, replace=replace)
+
+
+def target_lock(target: Path) -> Path:
+    """Return the lock under which a target folder is worked in, or deleted."""
+    return lock_dir() / f"target-{target.name}.lock"
+
+
+def _build(
+    root: Path,
+    key: Key,
+    environment: dict[str, str],
+    held: Held,
+    *,
+    features: Sequence[str],
+    log: Path,
+    say: Callable[[str], None],
+    replace: bool,
+) -> publish.Published | None:
+    line = command(root, cargo=find_cargo().path, features=features)
     try:
-        outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say)
+        outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say, started=held.works_with)
     except OSError as error:
-        raise BuildError(f"cargo cannot be run: {error}", stage="cargo", command=line, log_path=log) from error
+        raise BuildError(
+            f"cargo cannot be run, or its log cannot be written: {error}", stage="cargo", command=line, log_path=log
+        ) from error
     if outcome.returncode != 0 or outcome.timed_out:
         raise failure(outcome, line, log)
     library, headers = artifacts(outcome, root)
@@ -81,7 +115,8 @@ def build(
     if source_digests(root) != key.files:
         say("the sources changed during the build; building again")
         return None
-    facts = {"seconds": round(outcome.seconds, 2), "host": socket.gethostname(), "command": line}
+    seconds = round(outcome.seconds, 2)
+    facts = {"seconds": seconds, "host": socket.gethostname(), "command": line, "root": str(root)}
     if replace:
         publish.set_aside(publish.shelf() / key.short)
     published = publish.publish(key, name_of(root), library, headers, log, **facts)

@@ -29,7 +29,6 @@ ATTEMPTS = 3
 
 _here = threading.RLock()
 _failed: dict[str, BuildError] = {}
-_refused: set[str] = set()
 
 
 def autobuild() -> bool:
@@ -40,7 +39,7 @@ def autobuild() -> bool:
 def shipped(source: str) -> publish.Published | None:
     """Return the library that came with the installation, when it was built from exactly these sources."""
     found = publish.read(Path(__file__).resolve().parent.parent / "_lib")
-    if found is None or found.manifest.get("source_key") != source or str(found.library) in _refused:
+    if found is None or found.manifest.get("source_key") != source or not publish.usable(found):
         return None
     return found
 
@@ -103,15 +102,16 @@ def _without_building(where: Path, source: str, features: Sequence[str]) -> publ
     toolkit, _ = survey(headers=True)
     if toolkit is None:
         return publish.by_source(source)
-    return publish.read(publish.shelf() / keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
+    return publish.by_key(keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
 
 
 def _build(where: Path, source: str, *, reason: str, features: Sequence[str], force: bool) -> publish.Published | None:
     """Build and publish; ``None`` when the sources changed meanwhile, so that what came out fits no key."""
     if not autobuild() and not force:
+        places = ", ".join(str(each) for each in publish.shelves())
         raise BuildError(
             f"no library for the sources in {where} (source key {source[:16]}) and building on demand is switched off "
-            f"(TILEGYM_RS_AUTOBUILD=0 or CUTILE_RS_AUTOBUILD=0); looked in the package and in {publish.shelf()}",
+            f"(TILEGYM_RS_AUTOBUILD=0 or CUTILE_RS_AUTOBUILD=0); looked in the package and in {places}",
             stage="preflight",
             hints=("run `tilegym-rs build`, unset the variable, or set TILEGYM_RS_LIBRARY to a built library",),
         )
@@ -122,14 +122,14 @@ def _build(where: Path, source: str, *, reason: str, features: Sequence[str], fo
         raise _failed[key.short]
     log = publish.log_dir() / f"{key.short}.log"
     started = time.time()
-    with build_lock(lock_dir() / f"{key.short}.lock", key=key.short, log=log, say=say) as waited:
-        found = publish.read(publish.shelf() / key.short)
+    with build_lock(lock_dir() / f"{key.short}.lock", key=key.short, log=log, say=say) as held:
+        found = publish.by_key(key.short)
         if found is not None and not force:
             return found
         try:
-            if waited > 0.2:
+            if held.waited > 0.2:
                 _raise_siblings_failure(log, since=started)
-            old = publish.latest(crate.name_of(where))
+            old = publish.latest(crate.name_of(where), where)
             say(f"building {where.name}: {reason or explain.why(old.manifest if old else None, key)} (log: {log})")
             return crate.build(where, key, toolkit, features=features, log=log, say=say, replace=force)
         except BuildError as error:
@@ -181,7 +181,7 @@ def quarantine(path: Path) -> Path | None:
     """Put a library aside that turned out bad after it was opened, so that the next ensure_library builds anew.
 
     A published one is renamed (mapped copies stay valid) and its new folder returned; one that came with the
-    installation is only not offered again in this process.
+    installation, or from a cache that is only read, is not offered again in this process.
 
     Raises:
         BuildError: it is the one TILEGYM_RS_LIBRARY names, which nobody may replace.
@@ -189,7 +189,7 @@ def quarantine(path: Path) -> Path | None:
     explicit = os.environ.get("TILEGYM_RS_LIBRARY", "").strip()
     if explicit and Path(explicit).expanduser().absolute() == path:
         raise BuildError(f"TILEGYM_RS_LIBRARY={path} does not fit this version; unset it or rebuild it", stage="load")
-    _refused.add(str(path))
-    if path.parent.parent != publish.shelf():
-        return None
-    return publish.set_aside(path.parent)
+    aside = publish.set_aside(path.parent) if path.parent.parent == publish.shelf() else None
+    if aside is None:
+        publish.refuse(path)
+    return aside

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..toolchain.cargo import Libclang
 from ..toolchain.cargo import find_cc
 from ..toolchain.cargo import find_libclang
 from ..toolchain.cargo import probe_headers
+from ..toolchain.dirs import made
 from ..toolchain.env import cargo_env
 from ..toolchain.toolkit import Toolkit
 from .failures import KNOWN
@@ -29,10 +31,9 @@ def check(toolkit: Toolkit) -> None:
     """
     target = Path(cargo_env(toolkit, "")["CARGO_TARGET_DIR"])
     try:
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        free = shutil.disk_usage(target).free
-    except OSError as error:
-        raise BuildError(f"cargo's target folder {target} cannot be made: {error}", stage="preflight") from error
+        free = shutil.disk_usage(made(target)).free
+    except (OSError, ToolchainError) as error:
+        raise BuildError(f"cargo's target folder: {error}", stage="preflight") from error
     needed = WARM_BYTES if (target / "release" / "deps").is_dir() else COLD_BYTES
     if free < needed:
         raise BuildError(
@@ -60,13 +61,12 @@ def _check_headers(clang: Libclang, compiler: Path, target: Path) -> None:
     stamp = target / f".libclang-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
     if stamp.exists():
         return
-    source = target / "probe.c"
-    source.write_text("#include <stddef.h>\nsize_t probe;\n", encoding="ascii")
-    if not probe_headers(clang, source):
+    if not probe_headers(clang):
         stddef = next(known for known in KNOWN if "stddef" in known.pattern.pattern)
         raise BuildError(
             f"{clang.library} cannot compile `#include <stddef.h>`: it comes without the compiler's builtin headers",
             stage="preflight",
             hints=stddef.hints,
         )
-    stamp.touch()
+    with contextlib.suppress(OSError):  # on a full disk cargo is the one to say so
+        stamp.touch()

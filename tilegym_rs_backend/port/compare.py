@@ -153,9 +153,7 @@ def _blamed(error: BuildError, sources: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def one(
-    library: Library, translation: Translation, launch: CapturedLaunch, assemblies: int = ASSEMBLIES
-) -> Comparison:
+def one(library: Library, translation: Translation, launch: CapturedLaunch, assemblies: int = ASSEMBLIES) -> Comparison:
     """Compare one launch whose translation is in the library."""
     try:
         theirs = original_bytecode(launch)

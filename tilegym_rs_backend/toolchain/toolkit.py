@@ -83,6 +83,42 @@ def _tileiras_version(tileiras: str, _mtime_ns: int, _size: int) -> str:
     return match.group(1)
 
 
+def architectures(tileiras: Path) -> frozenset[str]:
+    """Return the architectures that ``tileiras`` names in its help (``sm_90``), empty when it names none."""
+    status = tileiras.stat()
+    return _architectures(str(tileiras), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _architectures(tileiras: str, _mtime_ns: int, _size: int) -> frozenset[str]:
+    try:
+        answer = subprocess.run(
+            [tileiras, "--help"], capture_output=True, text=True, timeout=120, env=tileiras_env(), check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return frozenset()
+    return frozenset(re.findall(r"\bsm_\d+[af]?\b", answer.stdout + answer.stderr))
+
+
+def check_arch(arch: str, where: str) -> None:
+    """Refuse an architecture that the tileiras in use does not know, before anything is built for it.
+
+    Without a tileiras nothing is known, and nothing refused: a warm host has the machine code already.
+
+    Raises:
+        ToolchainError: naming ``where`` the architecture comes from and those that would do.
+    """
+    toolkit, _ = survey()
+    known = architectures(toolkit.tileiras) if toolkit is not None else frozenset()
+    if toolkit is not None and known and arch not in known:
+        raise ToolchainError(
+            f"{where} is {arch}, and tileiras {toolkit.tileiras_version} assembles for "
+            f"{', '.join(sorted(known, key=lambda each: int(each[3:].rstrip('af'))))} only; no kernel of this package "
+            "can run there. Use tilegym.set_backend('cutile') or another GPU, or point TILEGYM_RS_TOOLKIT at a toolkit "
+            "that knows it."
+        )
+
+
 def inspect(candidate: Candidate, *, headers: bool) -> Toolkit | str:
     """Check one candidate; return the toolkit, or the reason it is rejected."""
     root = candidate.root
