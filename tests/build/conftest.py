@@ -52,6 +52,28 @@ def executable(path: Path, text: str) -> Path:
     return path
 
 
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return text.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def gone(pid: int, seconds: float = 8) -> bool:
+    """Whether a process ends within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def tree(folder: Path) -> list[tuple[str, int]]:
+    """Every file and folder below with its time of change."""
+    return sorted((str(path), path.lstat().st_mtime_ns) for path in folder.rglob("*") if "__pycache__" not in str(path))
+
+
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """lib.so and libclang.so, compiled once."""

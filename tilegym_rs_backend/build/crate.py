@@ -99,7 +99,7 @@ def _build(
         outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say, started=held.works_with)
     except OSError as error:
         raise BuildError(
-            f"cargo cannot be run, or its log cannot be written: {error}", stage="cargo", command=line, log_path=log
+            f"cargo cannot be run, or its log cannot be opened: {error}", stage="cargo", command=line, log_path=log
         ) from error
     if outcome.returncode != 0 or outcome.timed_out:
         raise failure(outcome, line, log)

@@ -64,6 +64,24 @@ class _Progress:
             self._heartbeat.beat(f"still building after {self._heartbeat.seconds:.0f} s: {self._last}")
 
 
+class _Log:
+    """The log file. On a full disk it ends early and nobody else minds: a reader that gave up for it would leave cargo
+    waiting for its pipe for ever.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # ValueError: closed, under a reader that did not end in time
+            self._file.write(text)
+            self._file.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
 def kill_group(process: subprocess.Popen[str]) -> None:
     """End cargo and every rustc it started: a polite signal first, then the certain one, to those that outlive cargo
     too. A second Ctrl-C only shortens the wait between them.
@@ -97,13 +115,12 @@ def run_cargo(
     is told the group's number.
 
     Raises:
-        OSError: the command cannot be started, or the log cannot be written.
+        OSError: the command cannot be started, or the log cannot be opened.
     """
     start = time.monotonic()
     progress = _Progress(say)
-    with log_path.open("w", encoding="utf-8") as log:
+    with contextlib.closing(_Log(log_path)) as log:
         log.write(f"$ {' '.join(command)}\n# in {cwd}\n")
-        log.flush()
         process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -142,28 +159,22 @@ def run_cargo(
             for reader in readers:  # a grandchild that left the group could hold the pipes open: do not wait for ever
                 if reader.ident is not None:
                     reader.join(timeout=GRACE_S)
-        with contextlib.suppress(OSError):
-            log.close()
         return Outcome(process.returncode, timed_out, time.monotonic() - start, messages, "".join(lines))
 
 
-def _read_messages(stream: IO[str], messages: list[dict[str, object]], log: IO[str]) -> None:
+def _read_messages(stream: IO[str], messages: list[dict[str, object]], log: _Log) -> None:
     for line in stream:
         try:
             message = json.loads(line)
         except ValueError:
-            with contextlib.suppress(ValueError, OSError):
-                log.write(line)
+            log.write(line)
             continue
         if isinstance(message, dict):
             messages.append(message)
 
 
-def _read_log(stream: IO[str], lines: list[str], log: IO[str], progress: _Progress) -> None:
+def _read_log(stream: IO[str], lines: list[str], log: _Log, progress: _Progress) -> None:
     for line in stream:
         lines.append(line)
-        # On a full disk the log ends early, and reading goes on: a pipe that nobody reads would stop cargo for ever.
-        with contextlib.suppress(ValueError, OSError):
-            log.write(line)
-            log.flush()
+        log.write(line)
         progress.line(line)
