@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,8 +76,9 @@ def settled(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(packages, "installed", versions.get)
     monkeypatch.setattr(doctor, "_platform", lambda: iter([doctor.Finding("platform", "ok", "Linux")]))
     monkeypatch.setattr(doctor, "LAYERS", (doctor._platform, *doctor.LAYERS[1:]))
-    monkeypatch.setattr(doctor.ctypes, "CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor, "ctypes", SimpleNamespace(CDLL=lambda name: (_ for _ in ()).throw(OSError(name))))
+    nowhere = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
+    monkeypatch.setattr(doctor, "importlib", nowhere)
     monkeypatch.setattr(install, "installed", lambda name: False)
     monkeypatch.setattr(candidates, "LOCAL", world.root / "local")
     monkeypatch.setattr("tilegym_rs_backend.commands.cache.mapped_libraries", lambda: {})

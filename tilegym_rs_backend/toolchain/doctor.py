@@ -197,11 +197,11 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("gpu", "no-gpu", "nvidia-smi sees no GPU", "pass the device to this container or job")
         return
     toolkit, _ = survey()
-    known = architectures(toolkit.tileiras) if toolkit else frozenset()
+    known = architectures(toolkit.tileiras) if toolkit else ()
     for line in answer.stdout.strip().splitlines():
         arch = "sm_" + line.split(",")[1].strip().replace(".", "")
         unknown = bool(known) and arch not in known
-        fix = f"this tileiras assembles for {', '.join(sorted(known))}" if unknown else ""
+        fix = f"this tileiras assembles for {', '.join(known)}" if unknown else ""
         yield Finding("gpu", "no-gpu" if unknown else "ok", f"{line.strip()} ({arch})", fix)
 
 

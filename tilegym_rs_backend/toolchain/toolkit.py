@@ -83,21 +83,22 @@ def _tileiras_version(tileiras: str, _mtime_ns: int, _size: int) -> str:
     return match.group(1)
 
 
-def architectures(tileiras: Path) -> frozenset[str]:
-    """Return the architectures that ``tileiras`` names in its help (``sm_90``), empty when it names none."""
+def architectures(tileiras: Path) -> tuple[str, ...]:
+    """Return the architectures that ``tileiras`` names in its help (``sm_90``), in order; empty when it names none."""
     status = tileiras.stat()
     return _architectures(str(tileiras), status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=64)
-def _architectures(tileiras: str, _mtime_ns: int, _size: int) -> frozenset[str]:
+def _architectures(tileiras: str, _mtime_ns: int, _size: int) -> tuple[str, ...]:
     try:
         answer = subprocess.run(
             [tileiras, "--help"], capture_output=True, text=True, timeout=120, env=tileiras_env(), check=False
         )
     except (OSError, subprocess.SubprocessError):
-        return frozenset()
-    return frozenset(re.findall(r"\bsm_\d+[af]?\b", answer.stdout + answer.stderr))
+        return ()
+    found = set(re.findall(r"\bsm_(\d+)([af]?)\b", answer.stdout + answer.stderr))
+    return tuple(f"sm_{number}{letter}" for number, letter in sorted(found, key=lambda each: (int(each[0]), each[1])))
 
 
 def check_arch(arch: str, where: str) -> None:
@@ -109,13 +110,12 @@ def check_arch(arch: str, where: str) -> None:
         ToolchainError: naming ``where`` the architecture comes from and those that would do.
     """
     toolkit, _ = survey()
-    known = architectures(toolkit.tileiras) if toolkit is not None else frozenset()
+    known = architectures(toolkit.tileiras) if toolkit is not None else ()
     if toolkit is not None and known and arch not in known:
         raise ToolchainError(
-            f"{where} is {arch}, and tileiras {toolkit.tileiras_version} assembles for "
-            f"{', '.join(sorted(known, key=lambda each: int(each[3:].rstrip('af'))))} only; no kernel of this package "
-            "can run there. Use tilegym.set_backend('cutile') or another GPU, or point TILEGYM_RS_TOOLKIT at a toolkit "
-            "that knows it."
+            f"{where} is {arch}, and tileiras {toolkit.tileiras_version} assembles for {', '.join(known)} only; no "
+            "kernel of this package can run there. Use tilegym.set_backend('cutile') or another GPU, or point "
+            "TILEGYM_RS_TOOLKIT at a toolkit that knows it."
         )
 
 
