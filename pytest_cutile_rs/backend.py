@@ -230,7 +230,7 @@ class CutileRsBackend:
             from pytest_cutile_rs.peers.tileiras import file_hash
             from tilegym_rs_backend.toolchain.toolkit import find_toolkit
 
-            found["tileiras"] = find_toolkit().tileiras_version
+            found["tileiras"] = find_toolkit().label
             found["tileiras_sha256"] = file_hash(find_toolkit().tileiras)
         with contextlib.suppress(Exception):
             from tilegym_rs_backend import library

@@ -117,8 +117,20 @@ def test_without_cc_the_error_comes_before_cargo(world: World) -> None:
     """Bug report X4."""
     status, _, err = world.run(PATH=str(world.fake / "bin"))
     assert status == 1
-    assert "[preflight] no C compiler" in err
+    assert "the Rust kernels cannot be built here: no C compiler: `cc` is not on PATH" in err
+    assert "apt-get install gcc" in err
     assert world.runs == 0
+
+
+def test_all_that_is_missing_is_told_at_once(world: World) -> None:
+    status, _, err = world.run(PATH="/nonexistent", TILEGYM_RS_TOOLKIT=str(world.root / "nowhere"))
+    assert status == 1
+    for text in (
+        "the Rust kernels cannot be built here: several things are missing:\n- cargo is neither on PATH",
+        "\n- no C compiler: `cc` is not on PATH",
+        f"\n- TILEGYM_RS_TOOLKIT is set but cannot be used:\n  TILEGYM_RS_TOOLKIT: {world.root / 'nowhere'}",
+    ):
+        assert text in err
 
 
 def test_without_a_fitting_toolkit_the_candidates_are_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,16 @@ def test_another_tileiras_only_when_asked_for(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(other))
     found = toolkit.find_toolkit()
     assert (found.tileiras_version, found.tested) == ("13.3.33", False)
+    assert found.label == "13.3.33 (not the tested 13.4.92)"
+
+
+def test_a_report_marks_another_tileiras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_cutile_rs.backend import CutileRsBackend
+
+    monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(tree(tmp_path / "other", tileiras="13.3.33")))
+    assert CutileRsBackend().facts()["tileiras"] == "13.3.33 (not the tested 13.4.92)"
+    monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(tree(tmp_path / "tested")))
+    assert CutileRsBackend().facts()["tileiras"] == "13.4.92"
 
 
 def test_an_empty_variable_is_unset_and_a_link_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

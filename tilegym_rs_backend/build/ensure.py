@@ -16,11 +16,11 @@ from ..progress import say
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import lock_dir
 from ..toolchain.toolkit import Toolkit
-from ..toolchain.toolkit import find_toolkit
 from ..toolchain.toolkit import survey
 from . import crate
 from . import explain
 from . import key as keys
+from . import preflight
 from . import publish
 from . import sweep
 from .lock import build_lock
@@ -87,7 +87,7 @@ def ensure_library(
 
 
 def _key(where: Path, features: Sequence[str]) -> tuple[keys.Key, Toolkit]:
-    toolkit = find_toolkit(headers=True)
+    toolkit = preflight.tools()
     return keys.build_key(where, toolkit=toolkit, features=features), toolkit
 
 

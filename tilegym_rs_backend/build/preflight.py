@@ -11,23 +11,49 @@ from pathlib import Path
 from ..errors import BuildError
 from ..errors import ToolchainError
 from ..toolchain.cargo import Libclang
+from ..toolchain.cargo import find_cargo
 from ..toolchain.cargo import find_cc
 from ..toolchain.cargo import find_libclang
 from ..toolchain.cargo import probe_headers
 from ..toolchain.dirs import made
 from ..toolchain.env import cargo_env
 from ..toolchain.toolkit import Toolkit
+from ..toolchain.toolkit import find_toolkit
 from .failures import KNOWN
 
 COLD_BYTES = 1_200_000_000
 WARM_BYTES = 100_000_000
 
 
+def tools() -> Toolkit:
+    """Return the toolkit to build with, once cargo, rustc and a C compiler are there too.
+
+    Raises:
+        ToolchainError: all that is missing, each with its fix.
+    """
+    problems: list[str] = []
+    toolkit: Toolkit | None = None
+    for find in (find_cargo, find_cc):
+        try:
+            find()
+        except ToolchainError as error:
+            problems.append(str(error))
+    try:
+        toolkit = find_toolkit(headers=True)
+    except ToolchainError as error:
+        problems.append(str(error))
+    if toolkit is None or problems:
+        several = "several things are missing:\n- " if len(problems) > 1 else ""
+        raise ToolchainError(f"the Rust kernels cannot be built here: {several}" + "\n- ".join(problems))
+    return toolkit
+
+
 def check(toolkit: Toolkit) -> None:
-    """Check C compiler, libclang with its headers, and disk space.
+    """Check libclang with its headers, and disk space.
 
     Raises:
         BuildError: one of them does not do; stage ``preflight``, the fix in its hints.
+        ToolchainError: there is no C compiler.
     """
     target = Path(cargo_env(toolkit, "")["CARGO_TARGET_DIR"])
     try:
@@ -41,10 +67,7 @@ def check(toolkit: Toolkit) -> None:
             stage="preflight",
             hints=("free some, or set TILEGYM_RS_CACHE_DIR to a larger disk",),
         )
-    try:
-        compiler = find_cc()
-    except ToolchainError as error:
-        raise BuildError(str(error), stage="preflight") from error
+    compiler = find_cc()
     clang = find_libclang(toolkit)
     if clang is None:
         raise BuildError(

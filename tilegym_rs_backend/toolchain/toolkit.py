@@ -47,6 +47,11 @@ class Toolkit:
         """Whether its tileiras is the version this package is tested with."""
         return self.tileiras_version == TILEIRAS_VERSION
 
+    @property
+    def label(self) -> str:
+        """The tileiras as reports name it: an untested one is marked."""
+        return self.tileiras_version if self.tested else f"{self.tileiras_version} (not the tested {TILEIRAS_VERSION})"
+
 
 def cuda_version(root: Path) -> int:
     """Return ``CUDA_VERSION`` of the cuda.h under ``root``, 0 when there is none."""
