@@ -9,6 +9,7 @@ import pytest
 
 from tilegym_rs_backend.errors import ToolchainError
 from tilegym_rs_backend.toolchain import candidates
+from tilegym_rs_backend.toolchain import cargo
 from tilegym_rs_backend.toolchain import prefix
 from tilegym_rs_backend.toolchain import toolkit
 from tilegym_rs_backend.toolchain.env import cargo_env
@@ -156,3 +157,20 @@ def test_child_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert environment["HTTPS_PROXY"] == "kept"
     assert int(environment["CARGO_BUILD_JOBS"]) >= 1
     assert not {"CUDA_HOME", "CUDA_RUST_DEBUG"} & set(environment)
+
+
+def test_libclang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C++ interface beside it is no libclang; a folder that was named is the only one looked in."""
+    monkeypatch.setattr(cargo, "libclang_folders", lambda toolkit: [tmp_path / "one", tmp_path / "two"])
+    for name in ("one/libclang-cpp.so.14", "two/libclang-cpp.so", "two/libclang-14.so.1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = cargo.find_libclang()
+    assert found is not None
+    assert found.library == tmp_path / "two" / "libclang-14.so.1"
+    monkeypatch.undo()
+    monkeypatch.setenv("LIBCLANG_PATH", str(tmp_path / "one"))
+    assert cargo.libclang_folders(None) == [tmp_path / "one"]
+    assert cargo.find_libclang() is None
+    monkeypatch.setenv("LIBCLANG_PATH", str(tmp_path / "two" / "libclang-14.so.1"))
+    assert cargo.libclang_folders(None) == [tmp_path / "two"], "a file stands for its folder"

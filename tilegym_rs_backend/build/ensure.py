@@ -13,6 +13,7 @@ from pathlib import Path
 from ..errors import BuildError
 from ..errors import ToolchainError
 from ..progress import say
+from ..toolchain.cargo import Cargo
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import lock_dir
 from ..toolchain.toolkit import Toolkit
@@ -95,14 +96,20 @@ def _without_building(where: Path, source: str, features: Sequence[str]) -> publ
     found = shipped(source)
     if found is not None:
         return found
-    try:
-        cargo = find_cargo()
-    except ToolchainError:
+    cargo = _cargo()
+    if cargo is None:
         return publish.by_source(source)  # nothing here could build a better one
     toolkit, _ = survey(headers=True)
     if toolkit is None:
         return publish.by_source(source)
     return publish.by_key(keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
+
+
+def _cargo() -> Cargo | None:
+    try:
+        return find_cargo()
+    except ToolchainError:
+        return None
 
 
 def _build(where: Path, source: str, *, reason: str, features: Sequence[str], force: bool) -> publish.Published | None:

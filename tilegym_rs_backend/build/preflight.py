@@ -14,6 +14,7 @@ from ..toolchain.cargo import Libclang
 from ..toolchain.cargo import find_cargo
 from ..toolchain.cargo import find_cc
 from ..toolchain.cargo import find_libclang
+from ..toolchain.cargo import libclang_folders
 from ..toolchain.cargo import probe_headers
 from ..toolchain.dirs import made
 from ..toolchain.env import cargo_env
@@ -71,7 +72,8 @@ def check(toolkit: Toolkit) -> None:
     clang = find_libclang(toolkit)
     if clang is None:
         raise BuildError(
-            "libclang was not found; bindgen reads cuda.h with it",
+            "libclang was not found; bindgen reads cuda.h with it. Looked in "
+            + ", ".join(str(folder) for folder in libclang_folders(toolkit)),
             stage="preflight",
             hints=("run `tilegym-rs setup`, or `apt-get install libclang-dev`, or set LIBCLANG_PATH to its folder",),
         )

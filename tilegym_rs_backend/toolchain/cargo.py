@@ -122,7 +122,8 @@ def find_cc() -> Path:
     return Path(path)
 
 
-def _libclang_folders(toolkit: Toolkit | None) -> list[Path]:
+def libclang_folders(toolkit: Toolkit | None) -> list[Path]:
+    """Return where libclang is looked for, in order; LIBCLANG_PATH is never overridden."""
     from . import prefix
 
     folders: list[Path] = []
@@ -142,9 +143,11 @@ def _libclang_folders(toolkit: Toolkit | None) -> list[Path]:
 
 def find_libclang(toolkit: Toolkit | None = None) -> Libclang | None:
     """Return libclang: LIBCLANG_PATH, else the one beside the toolkit or in the private prefix, else the system's."""
-    for folder in _libclang_folders(toolkit):
+    for folder in libclang_folders(toolkit):
         for pattern in ("libclang.so", "libclang.so.*", "libclang-*.so*"):
             for library in sorted(folder.glob(pattern)):
+                if library.name.startswith("libclang-cpp"):  # the C++ interface, which bindgen cannot use
+                    continue
                 return Libclang(folder, library, _builtin_headers(folder))
     return None
 

@@ -24,6 +24,7 @@ from . import prefix
 from .cargo import find_cargo
 from .cargo import find_cc
 from .cargo import find_libclang
+from .cargo import libclang_folders
 from .cargo import probe_headers
 from .mounts import mount_of
 from .toolkit import SETUP
@@ -131,9 +132,8 @@ def _libclang() -> Iterator[Finding]:
     toolkit, _ = survey(headers=True)
     clang = find_libclang(toolkit)
     if clang is None:
-        yield Finding(
-            "libclang", _library_needed(), "not found", "`tilegym-rs setup`, or `apt-get install libclang-dev`"
-        )
+        text = f"not found in {', '.join(str(folder) for folder in libclang_folders(toolkit))}"
+        yield Finding("libclang", _library_needed(), text, "`tilegym-rs setup`, or `apt-get install libclang-dev`")
         return
     good = probe_headers(clang)
     fix = "" if good else 'install clang, or BINDGEN_EXTRA_CLANG_ARGS="-I$(gcc -print-file-name=include)"'
