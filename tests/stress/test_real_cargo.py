@@ -193,3 +193,12 @@ def test_reload_while_other_threads_launch(warm: Site) -> None:
     assert libraries == 4
     assert calls > 10
     print(f"3 reloads under 2 launching threads: {calls} right launches in {time.monotonic() - start:.0f} s")
+
+
+def test_without_a_network(warm: Site) -> None:
+    """Bug report X2: what is on this machine is enough, and nothing is asked for."""
+    warm.edit("offline")
+    runs = warm.runs
+    out = warm.run(TILEGYM_RS_OFFLINE="1", CARGO_NET_OFFLINE="true", HTTPS_PROXY="http://127.0.0.1:9")
+    assert Path(out.split()[0]).is_file()
+    assert warm.runs == runs + 1
