@@ -73,7 +73,7 @@ class ParitySession:
             pairs = {
                 (suite.name, case.id): (suite, case)
                 for suite, case in cases
-                if not case.raises and self.backend.kind(suite.name)
+                if not case.raises and kind_of(self.backend, suite)
             }
             self.backend.ready(pairs.values(), self.arch, say)
         except Exception as error:

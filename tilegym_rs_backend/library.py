@@ -166,22 +166,28 @@ class _Loaded:
             from . import build
 
             if self.current is None or build.sources_changed(self.root):
-                self.current = self._load(build.ensure_library(self.root))
+                path = build.ensure_library(self.root)
+                if self.current is None or self.current.path != path:
+                    self.current = opened(path, self.root)
             self.next_sweep = time.monotonic() + _SWEEP_SECONDS if _sweeps(self.root) else float("inf")
             return self.current
 
-    def _load(self, path: Path) -> Library:
-        from . import build
 
-        if self.current is not None and self.current.path == path:
-            return self.current
-        try:
-            return Library(path)
-        except BuildError as error:
-            if self.root is None and os.environ.get("TILEGYM_RS_LIBRARY"):
-                raise  # a file the user named is never set aside
-            build.quarantine(path)
-            return Library(build.ensure_library(self.root, reason=f"the one that was there is bad: {error.args[0]}"))
+def opened(path: Path, root: Path | None) -> Library:
+    """Open what ``build.ensure_library(root)`` returned; a library that turns out bad is set aside and built once more.
+
+    Raises:
+        BuildError: it cannot be loaded, and neither can its successor.
+    """
+    from . import build
+
+    try:
+        return Library(path)
+    except BuildError as error:
+        if root is None and os.environ.get("TILEGYM_RS_LIBRARY"):
+            raise  # a file the user named is never set aside
+        build.quarantine(path)
+        return Library(build.ensure_library(root, reason=f"the one that was there is bad: {error.args[0]}"))
 
 
 _own = _Loaded(None)
