@@ -149,6 +149,22 @@ def test_waiting_too_long_names_the_lock_and_its_holder(tmp_path: Path) -> None:
     assert not locks.owner_file(path).exists()
 
 
+def test_a_long_wait_is_not_a_silent_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "SAY_AFTER_S", 0.1)
+    monkeypatch.setattr(locks, "SAY_AGAIN_S", 0.2)
+    said: list[str] = []
+    path = tmp_path / "x.lock"
+    with (
+        locks.build_lock(path, key="k", log=tmp_path / "log", say=print),
+        pytest.raises(BuildError, match="waited 1 s for the lock"),
+        locks.build_lock(path, key="k", log=tmp_path / "log", say=said.append, timeout=0.8),
+    ):
+        pytest.fail("the lock was taken twice")
+    assert said[0].startswith(f"waiting for process {os.getpid()} on ")
+    assert len(said) >= 3
+    assert all(each.startswith(f"still waiting for process {os.getpid()} on ") for each in said[1:])
+
+
 def test_taking_a_held_lock_does_not_touch_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     with locks.build_lock(path, key="k", log=tmp_path / "log", say=print):

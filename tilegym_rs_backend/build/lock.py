@@ -21,6 +21,7 @@ from filelock import Timeout
 from ..errors import BuildError
 
 SAY_AFTER_S = 2.0
+SAY_AGAIN_S = 60.0
 TIMEOUT_S = 3600.0
 
 
@@ -86,7 +87,7 @@ def build_lock(
     """Hold the lock.
 
     A file left by a dead process, whatever is in it, is no obstacle: only a living holder is. What a killed holder was
-    still running is ended. After two seconds of waiting ``say`` is told who holds the lock.
+    still running is ended. After two seconds of waiting, and every minute then, ``say`` is told who holds the lock.
 
     Raises:
         BuildError: not obtained within ``timeout`` seconds, or the filesystem has no locks (stage ``lock``).
@@ -107,26 +108,28 @@ def build_lock(
 
 
 def _acquire(lock: FileLock, lock_path: Path, *, say: Callable[[str], None], timeout: float) -> None:
-    try:
+    deadline = time.monotonic() + timeout
+    wait, word = SAY_AFTER_S, "waiting"
+    while True:
+        left = max(deadline - time.monotonic(), 0.0)
         try:
-            lock.acquire(timeout=min(SAY_AFTER_S, timeout), poll_interval=0.05)
-        except Timeout:
-            if timeout <= SAY_AFTER_S:
-                raise
-            say(f"waiting for {describe_owner(lock_path)}")
-            lock.acquire(timeout=timeout - SAY_AFTER_S, poll_interval=0.2)
-    except Timeout as error:
-        raise BuildError(
-            f"waited {timeout:.0f} s for the lock {lock_path}, held by {describe_owner(lock_path)}",
-            stage="lock",
-            hints=("look at that process and its log; when it hangs, end it: the lock goes with it",),
-        ) from error
-    except (OSError, NotImplementedError) as error:
-        raise BuildError(
-            f"the lock {lock_path} cannot be taken: {error}",
-            stage="lock",
-            hints=("set TILEGYM_RS_CACHE_DIR to a directory on a local disk, where flock works",),
-        ) from error
+            lock.acquire(timeout=min(wait, left), poll_interval=0.05 if word == "waiting" else 0.2)
+            return
+        except Timeout as error:
+            if left <= wait:
+                raise BuildError(
+                    f"waited {timeout:.0f} s for the lock {lock_path}, held by {describe_owner(lock_path)}",
+                    stage="lock",
+                    hints=("look at that process and its log; when it hangs, end it: the lock goes with it",),
+                ) from error
+            say(f"{word} for {describe_owner(lock_path)}")
+            wait, word = SAY_AGAIN_S, "still waiting"
+        except (OSError, NotImplementedError) as error:
+            raise BuildError(
+                f"the lock {lock_path} cannot be taken: {error}",
+                stage="lock",
+                hints=("set TILEGYM_RS_CACHE_DIR to a directory on a local disk, where flock works",),
+            ) from error
 
 
 def _end_orphans(lock_path: Path, say: Callable[[str], None]) -> None:
