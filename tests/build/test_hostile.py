@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -120,6 +121,25 @@ def test_a_full_disk_is_told_before_cargo_starts(world: World, monkeypatch: pyte
         ensure_library(world.crate)
     assert "set TILEGYM_RS_CACHE_DIR to a larger disk" in str(caught.value)
     assert world.runs == 0
+
+
+def test_a_disk_that_fills_up_while_publishing_leaves_nothing_half_done(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copyfile
+
+    def full(source: Path, target: Path) -> object:
+        if target.name == "build.log":
+            raise OSError(28, "No space left on device", str(target))
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(BuildError, match=r"\[publish\] the built library cannot be put in .*No space left") as caught:
+        ensure_library(world.crate)
+    assert "fix: free some disk space, or set TILEGYM_RS_CACHE_DIR to another directory" in str(caught.value)
+    assert list(publish.shelf().iterdir()) == []
+    monkeypatch.undo()
+    assert world.run()[0] == 0, "with space again it goes on"
 
 
 @pytest.mark.parametrize("days", [-400, -1, 1, 400])
