@@ -18,6 +18,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OPEN = "found = library.open(crate); print(found.path, found.build_id)"
+PATIENCE_S = 7200
+"""A cold build on two cores that many share."""
 _ASIDE = ("TILEGYM_RS_LIBRARY", "TILEGYM_RS_AUTOBUILD", "CUTILE_RS_AUTOBUILD", "TILEGYM_RS_RELOAD", "CARGO_TARGET_DIR")
 
 
@@ -66,7 +68,7 @@ class Site:
     def run(self, code: str = OPEN, **env: str) -> str:
         """Run a fresh interpreter to its end and return what it said, once it has succeeded."""
         process = self.start(code, **env)
-        out, err = process.communicate(timeout=900)
+        out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0, err
         return out.strip()
 
@@ -81,11 +83,17 @@ def user_cache() -> Path:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, user_cache: Path) -> Site:
-    """Nothing is built there yet; the first test does it."""
+    """No library is built there yet; the first test does it.
+
+    With TILEGYM_RS_STRESS_FOLDER set, cargo's target folder stays there for the next run, whose start is not a cold one.
+    """
     from tilegym_rs_backend.build import rust_root
 
-    folder = tmp_path_factory.mktemp("stress")
+    folder = Path(os.environ.get("TILEGYM_RS_STRESS_FOLDER") or tmp_path_factory.mktemp("stress"))
     crate = folder / "crate"
+    shutil.rmtree(folder / "cache" / "build", ignore_errors=True)
+    shutil.rmtree(crate, ignore_errors=True)
+    (folder / "runs").unlink(missing_ok=True)
     shutil.copytree(rust_root(), crate, ignore=shutil.ignore_patterns("target"))
     for path in (crate / "src" / "ops").glob("*.rs"):
         if path.name not in ("mod.rs", "softmax.rs"):
@@ -94,7 +102,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, user_cache: Path) -> Site:
     cargo = shutil.which("cargo")
     assert cargo is not None
     wrapper = folder / "bin" / "cargo"
-    wrapper.parent.mkdir()
+    wrapper.parent.mkdir(exist_ok=True)
     wrapper.write_text(
         f'#!/bin/sh\n[ "$1" = build ] && echo $$ >> {folder / "runs"}\nexec {cargo} "$@"\n', encoding="ascii"
     )
