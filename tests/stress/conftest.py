@@ -85,7 +85,7 @@ def user_cache() -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory, user_cache: Path) -> Site:
     """No library is built there yet; the first test does it.
 
-    With TILEGYM_RS_STRESS_FOLDER set, cargo's target folder stays there for the next run, whose start is not a cold one.
+    With TILEGYM_RS_STRESS_FOLDER set, cargo's target folder stays there for the next run, whose start is then not cold.
     """
     from tilegym_rs_backend.build import rust_root
 
