@@ -68,6 +68,33 @@ def test_autobuild_off_is_a_clear_error_and_a_built_library_still_works(
     assert ensure_library(world.crate) == path
 
 
+def test_without_leave_to_build_another_compilers_library_of_the_same_sources_serves(world: World) -> None:
+    _, path, _ = world.run()
+    (world.fake / "rustc").write_text("rustc 1.96.0 (fake)\n", encoding="ascii")
+    assert world.run(TILEGYM_RS_AUTOBUILD="0")[:2] == (0, path)
+    assert world.runs == 1
+    assert world.run()[1] != path, "with leave the new compiler builds its own"
+
+
+def test_a_child_forked_while_a_thread_builds_is_not_stuck(world: World) -> None:
+    (world.fake / "sleep").write_text("3", encoding="ascii")
+    status, out, err = world.run(
+        """
+        import os, threading, time
+        threading.Thread(target=ensure_library, args=(crate,)).start()
+        while not (Path(os.environ["FAKE"]) / "runs").exists(): time.sleep(0.02)
+        pid = os.fork()
+        if pid == 0:
+            path = ensure_library(crate)
+            os._exit(0 if path.exists() else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        """
+    )
+    assert (status, out) == (0, "0"), err
+    assert "waiting for process" in err
+    assert world.runs == 1
+
+
 def test_a_failure_is_told_with_its_first_error_and_not_repeated(world: World) -> None:
     log = (
         "   Compiling x v1\nwarning: unused\n --> a.rs:1\n\nerror[E0425]: cannot find value `y` in this scope\n"

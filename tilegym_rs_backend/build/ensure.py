@@ -32,6 +32,14 @@ _here = threading.RLock()
 _failed: dict[str, BuildError] = {}
 
 
+def _after_fork_in_child() -> None:
+    global _here
+    _here = threading.RLock()  # a thread of the parent may hold the old one for ever
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def autobuild() -> bool:
     """Whether building on demand is allowed (TILEGYM_RS_AUTOBUILD=0 and CUTILE_RS_AUTOBUILD=0 forbid it)."""
     return all(os.environ.get(name, "1") != "0" for name in ("TILEGYM_RS_AUTOBUILD", "CUTILE_RS_AUTOBUILD"))
@@ -97,12 +105,11 @@ def _without_building(where: Path, source: str, features: Sequence[str]) -> publ
     if found is not None:
         return found
     cargo = _cargo()
-    if cargo is None:
-        return publish.by_source(source)  # nothing here could build a better one
     toolkit, _ = survey(headers=True)
-    if toolkit is None:
-        return publish.by_source(source)
-    return publish.by_key(keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
+    if cargo is None or toolkit is None:
+        return publish.by_source(source)  # nothing here could build a better one
+    found = publish.by_key(keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
+    return found or (None if autobuild() else publish.by_source(source))  # nor may it
 
 
 def _cargo() -> Cargo | None:
