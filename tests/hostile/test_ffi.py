@@ -18,7 +18,7 @@ from tilegym_rs_backend.library import Library
 
 pytestmark = pytest.mark.cargo
 ROOT = Path(__file__).parents[2]
-CALLS = 20_000
+CALLS = 10_000
 
 
 @pytest.fixture(scope="module")
