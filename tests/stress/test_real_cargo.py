@@ -20,7 +20,7 @@ from .conftest import Site
 
 pytestmark = pytest.mark.cargo
 PROCESSES = 8
-KILLS = int(os.environ.get("TILEGYM_RS_STRESS_KILLS", "8"))
+KILLS = int(os.environ.get("TILEGYM_RS_STRESS_KILLS", "20"))
 
 
 def test_cold_start_of_eight_processes(site: Site) -> None:
