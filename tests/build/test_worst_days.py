@@ -48,6 +48,31 @@ def test_what_a_killed_build_left_running_is_ended(world: World) -> None:
     assert all(gone(pid) for pid in left)
 
 
+def test_what_a_killed_compiler_left_half_done_is_not_used_again(world: World) -> None:
+    """rustc's incremental state: after a kill its objects may no longer fit each other, and no later build links."""
+    path = ensure_library(world.crate)
+    [target] = (world.cache / "target").iterdir()
+    state = target / "release" / "incremental"
+    state.mkdir()
+    assert ensure_library(world.crate, force=True) == path
+    assert state.is_dir(), "kept after a build that ended by itself"
+    (world.fake / "fail").write_text("error[E0425]: cannot find value `y`\n", encoding="ascii")
+    with pytest.raises(BuildError):
+        ensure_library(world.crate, force=True)
+    (world.fake / "fail").unlink()
+    assert ensure_library(world.crate, force=True) == path
+    assert state.is_dir(), "and after one that failed by itself"
+    (world.fake / "sleep").write_text("60", encoding="ascii")
+    (world.fake / "children").unlink(missing_ok=True)
+    owner = world.start("ensure_library(crate, force=True)")
+    world.wait_for("children")
+    owner.kill()
+    owner.communicate()
+    (world.fake / "sleep").unlink()
+    assert ensure_library(world.crate, force=True).exists()
+    assert not state.exists()
+
+
 def test_a_number_that_another_process_has_by_now_is_left_alone(tmp_path: Path, world: World) -> None:
     status, path, err = world.run()
     assert status == 0, err

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import socket
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ from .runner import run_cargo
 
 USED = "used"
 """A file in a target folder that is touched by each build."""
+UNFINISHED = "unfinished"
+"""A file in a target folder while cargo works there; one that is found was left by a build that was killed."""
 
 
 def name_of(root: Path) -> str:
@@ -95,8 +98,12 @@ def _build(
     replace: bool,
 ) -> publish.Published | None:
     line = command(root, cargo=find_cargo().path, features=features)
+    target = Path(environment["CARGO_TARGET_DIR"])
+    _forget_what_was_killed(target)
     try:
         outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say, started=held.works_with)
+        if not outcome.timed_out and outcome.returncode >= 0:
+            (target / UNFINISHED).unlink(missing_ok=True)
     except OSError as error:
         raise BuildError(
             f"cargo cannot be run, or its log cannot be opened: {error}", stage="cargo", command=line, log_path=log
@@ -122,6 +129,18 @@ def _build(
     published = publish.publish(key, name_of(root), library, headers, log, **facts)
     say(f"built {published.library.name} in {outcome.seconds:.1f} s")
     return published
+
+
+def _forget_what_was_killed(target: Path) -> None:
+    """Delete the incremental state of a build that was killed, and note that one begins.
+
+    A rustc that is killed can leave objects that no longer fit each other, and then every later build fails to link.
+    """
+    mark = target / UNFINISHED
+    if mark.exists():
+        shutil.rmtree(target / "release" / "incremental", ignore_errors=True)
+    with contextlib.suppress(OSError):  # on a full disk cargo is the one to say so
+        mark.touch()
 
 
 def failure(outcome: Outcome, line: Sequence[str], log: Path) -> BuildError:
