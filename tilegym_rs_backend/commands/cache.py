@@ -2,8 +2,8 @@
 """Show the cache, drop what is old, or clear what can be made again.
 
 `prune` keeps the newest libraries of each crate and the target folders of cargo that are in use, and drops logs and
-staging folders of killed builds; `clear` removes libraries, cubins, translated kernels, what the tuner chose and cargo's
-target folder. The private prefix stays: `tilegym-rs toolchain remove`. A library that a process has mapped stays valid.
+staging folders of killed builds; `clear` removes libraries, cubins, translated kernels, what the tuner chose, and
+cargo's target folder. The private prefix stays: `tilegym-rs toolchain remove`. A library in use stays valid.
 """
 
 from __future__ import annotations
