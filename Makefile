@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make parity            set everything up, then run the parity suite (PYTHON=... to stand on another Python and its torch)
 # make test              what CI runs: lint, types, Rust, C, Python, a quick parity run
+# make stress            the builder with the real cargo, killed, moved and starved; a new user's first minutes; memory
 # make fuzz              damaged Tile IR bytecode, 100,000 seeded cases (make test runs 3,000)
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,7 +14,7 @@ BIN := .venv/bin
 # One environment and one target folder for the lazy build, clippy and the tests: the dependencies compile once.
 CARGO_ENV = eval "$$($(BIN)/tilegym-rs toolchain env)"
 
-.PHONY: help setup setup-parity parity test lint types fmt rust rust-lint rust-test c-test python-test quick-parity fuzz lock clean
+.PHONY: help setup setup-parity parity test lint types fmt rust rust-lint rust-test c-test python-test quick-parity stress fuzz lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -62,6 +63,10 @@ python-test: setup
 # Of the native ops; tests/port compares machine code of translated kernels, and `make parity` takes every op.
 quick-parity: setup
 	@$(BIN)/pytest --cutile-rs --cutile-rs-quick --cutile-rs-ops "$$($(BIN)/tilegym-rs describe | paste -sd,)"
+
+# One after the other, with figures; parts of it (read-only mounts, a root without cargo) need root.
+stress: setup
+	@TILEGYM_RS_RELOADS=10000 $(BIN)/pytest -n 0 -rPs tests/stress tests/build/test_loading.py $(ARGS)
 
 fuzz: setup
 	@TILEGYM_RS_FUZZ_CASES=100000 $(BIN)/pytest tests/tile_ir/test_reader_fuzz.py $(ARGS)

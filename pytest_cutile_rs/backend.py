@@ -102,6 +102,11 @@ class Backend(Protocol):
         """Build id, tileiras and the like for the report, as far as they are known without work."""
 
 
+def kind_of(backend: Backend, suite: OpSuite) -> str:
+    """Return which kernels serve a suite: what it says of itself, else what the backend says of its op."""
+    return "native" if suite.native else backend.kind(suite.name)
+
+
 class CutileRsBackend:
     """`tilegym_rs_backend`, through TileGym's dispatcher."""
 
@@ -134,7 +139,8 @@ class CutileRsBackend:
         from tilegym_rs_backend.errors import TilegymRsError
         from tilegym_rs_backend.library import get_library
 
-        pairs = list(pairs)
+        # A suite with kernels of its own builds them itself.
+        pairs = [(suite, case) for suite, case in pairs if not suite.native]
         translated = [(suite, case) for suite, case in pairs if self.kind(suite.name) == "ported"]
         if len(translated) < len(pairs):
             with contextlib.suppress(TilegymRsError):
@@ -225,12 +231,12 @@ class CutileRsBackend:
             from pytest_cutile_rs.peers.tileiras import file_hash
             from tilegym_rs_backend.toolchain.toolkit import find_toolkit
 
-            found["tileiras"] = find_toolkit().tileiras_version
+            found["tileiras"] = find_toolkit().label
             found["tileiras_sha256"] = file_hash(find_toolkit().tileiras)
         with contextlib.suppress(Exception):
             from tilegym_rs_backend import library
 
-            loaded = library._current  # get_library() would build one
+            loaded = library.loaded()  # get_library() would build one
             found["library_build_id"] = loaded.build_id if loaded else None
         return found
 

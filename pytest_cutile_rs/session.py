@@ -18,6 +18,7 @@ from pytest_cutile_rs.backend import Backend
 from pytest_cutile_rs.backend import CutileRsBackend
 from pytest_cutile_rs.backend import Device
 from pytest_cutile_rs.backend import Launch
+from pytest_cutile_rs.backend import kind_of
 from pytest_cutile_rs.case import CHECKS
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
@@ -72,7 +73,7 @@ class ParitySession:
             pairs = {
                 (suite.name, case.id): (suite, case)
                 for suite, case in cases
-                if not case.raises and self.backend.kind(suite.name)
+                if not case.raises and kind_of(self.backend, suite)
             }
             self.backend.ready(pairs.values(), self.arch, say)
         except Exception as error:
@@ -164,7 +165,7 @@ class ParitySession:
             "sass": self._sass,
             "perf": self._perf,
         }
-        kind = self.backend.kind(suite.name)
+        kind = kind_of(self.backend, suite)
         if check != "numerics" and not kind:
             return CheckResult(check, case.op, case.id, NOT_RUN, NO_KERNEL, dtype=case.dtype)
         return runners[check](suite, case)
@@ -194,7 +195,7 @@ class ParitySession:
             return CheckResult("sass", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
         from pytest_cutile_rs.checks import sass
 
-        kind = self.backend.kind(suite.name)
+        kind = kind_of(self.backend, suite)
         found: CheckResult = sass.check(
             case,
             self.ours(suite, case),

@@ -23,10 +23,22 @@ def library() -> Path:
     return Path(os.environ.get("TILEGYM_RS_LIBRARY") or ensure_library(reason="tests/test_c_abi.py"))
 
 
+def sanitizers(folder: Path) -> bool:
+    """Whether the C compiler's address and undefined-behaviour sanitizers can be linked."""
+    source = folder / "empty.c"
+    source.write_text("int main(void) { return 0; }\n", encoding="ascii")
+    command = ["cc", "-fsanitize=address,undefined", "-o", str(folder / "empty"), str(source)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) on PATH")
-def test_a_c_program_compiles_links_and_gets_its_codes(library: Path) -> None:
+@pytest.mark.parametrize("way", ["plain", "asan"])
+def test_a_c_program_compiles_links_and_gets_its_codes(library: Path, tmp_path: Path, way: str) -> None:
+    """With the sanitizers too: no access outside of what was allocated, no leak. `make stress` has valgrind's part."""
+    if way == "asan" and not sanitizers(tmp_path):
+        pytest.skip("the C compiler has no address sanitizer")
     done = subprocess.run(
-        [str(RUN), str(library)],
+        [str(RUN), str(library), way],
         env={**os.environ, "PYTHON": sys.executable},
         capture_output=True,
         text=True,

@@ -227,9 +227,10 @@ def _sha256(*parts: str | bytes) -> str:
 
 
 def _store() -> Store:
-    from .toolchain.dirs import store_dir
+    from .toolchain.dirs import store_dirs
 
-    return Store(store_dir())
+    root, *also = store_dirs()
+    return Store(root, also)
 
 
 _flights: dict[str, tuple[threading.Lock, int]] = {}

@@ -121,13 +121,12 @@ def _check(python: str, aot: tuple[str, ...], ops: tuple[str, ...]) -> None:
 
 def _copy_library(path: Path, cache: Path, say: Say) -> None:
     folder = path.parent
-    try:
-        relative = folder.relative_to(dirs.cache_dir())
-    except ValueError as error:
+    home = next((each for each in dirs.cache_dirs() if folder.is_relative_to(each)), None)
+    if home is None:
         raise TilegymRsError(
             f"the library in use, {path}, is not one that was built into {dirs.cache_dir()}; unset TILEGYM_RS_LIBRARY"
-        ) from error
-    shutil.copytree(folder, cache / relative)
+        )
+    shutil.copytree(folder, cache / folder.relative_to(home))
     say(f"library {path.name}: {path.stat().st_size / 2**20:.1f} MiB")
 
 

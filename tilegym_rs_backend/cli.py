@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb = next((word for word in words if not word.startswith("-")), None)
     options = parser(verb).parse_args(words)
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()  # here, where a reader that left can be told from a fault
+        return code
     except TilegymRsError as error:
         if options.debug:
             raise

@@ -152,8 +152,17 @@ def bind(
     return Bound(library, target, plan[0], token, kernel, len(metas))
 
 
-def launch(kernel: str, grid: Grid, *args: torch.Tensor | int | float | bool, **options: int) -> None:
-    """Launch `kernel` on the tensors' device and torch's current stream there; see `bind` for the arguments."""
+def launch(
+    kernel: str,
+    grid: Grid,
+    *args: torch.Tensor | int | float | bool,
+    library: Library | None = None,
+    **options: int,
+) -> None:
+    """Launch `kernel` on the tensors' device and torch's current stream there; see `bind` for the arguments.
+
+    `library` is this package's own unless it is given: what ``library.open(crate_dir)`` returns, for a kernel there.
+    """
     import torch
 
     tensors = {f"argument {i}": arg for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)}
@@ -165,7 +174,7 @@ def launch(kernel: str, grid: Grid, *args: torch.Tensor | int | float | bool, **
     name, first = next(iter(tensors.items()))
     flat = tuple(meta_of(arg) if isinstance(arg, torch.Tensor) else arg for arg in args)
     bound = _cached_bind(
-        get_library(),
+        library or get_library(),
         target_of(first, kernel, name),
         kernel,
         checked_grid(kernel, grid),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The loaded Rust library: dlopen, declarations, error texts, and reload after a source changed."""
+"""Loaded Rust libraries: dlopen, declarations, error texts, and reload after a source changed.
+
+`get_library` is the one of this package's own crate, ``open`` that of a crate of the user's own.
+"""
 
 from __future__ import annotations
 
@@ -11,45 +14,12 @@ from pathlib import Path
 from typing import Any
 from typing import NoReturn
 
+from .contract import ABI_VERSION
+from .contract import CDEF
+from .contract import RC_MEANING
 from .errors import BuildError
 from .errors import LaunchError
 from .errors import TilegymRsError
-
-ABI_VERSION = 1
-
-# The fixed functions. Typed exports (`cutile_<kernel>`) are declared one by one on demand: all at once costs 80 ms.
-_CDEF = """
-typedef struct { uint64_t ptr; int32_t ndim; int64_t shape[5]; int64_t strides[5]; int32_t dtype; } TensorDesc;
-int32_t cutile_abi_version(void);
-const char* cutile_build_id(void);
-const char* cutile_describe(void);
-const char* cutile_header(void);
-int64_t cutile_last_error(char* buf, int64_t cap);
-int64_t cutile_spec(const char* kernel, const TensorDesc* const* descs, int32_t n_descs, const int32_t* constants,
-    int32_t n_constants, int32_t num_cta_in_cga, int32_t occupancy, int32_t num_worker_warps);
-int64_t cutile_spec_text(int64_t token, char* buf, int64_t cap);
-int32_t cutile_emit(int64_t token, const char* arch, uint8_t** out, int64_t* len);
-void cutile_free(uint8_t* p, int64_t len);
-int32_t cutile_load(int64_t token, int32_t device, const uint8_t* cubin, int64_t len);
-int32_t cutile_loaded(int64_t token, int32_t device);
-int32_t cutile_plan(const char* kernel, const TensorDesc* const* descs, int32_t n_descs, const uint64_t* scalars,
-    int32_t n_scalars, const int32_t* constants, int32_t n_constants, int32_t grid_x, int32_t grid_y, int32_t grid_z,
-    int32_t num_cta_in_cga, int32_t occupancy, int32_t num_worker_warps, int32_t device_id, void** plan);
-int32_t cutile_run_plan(const void* plan, uint64_t raw_stream, uint64_t p0, uint64_t p1, uint64_t p2, uint64_t p3);
-int32_t cutile_run_plan_array(const void* plan, uint64_t raw_stream, const uint64_t* pointers, int32_t n_pointers,
-    const uint64_t* scalars, int32_t n_scalars);
-void cutile_plan_free(void* plan);
-"""
-
-_RC_MEANING = {
-    1: "the kernel is not loaded",
-    -2: "unsupported dtype or enum value",
-    -3: "launch or compile error",
-    -4: "device or stream error",
-    -5: "null descriptor",
-    -6: "invalid arguments",
-    -7: "panic caught in the library",
-}
 
 
 class Library:
@@ -64,24 +34,43 @@ class Library:
     def __init__(self, path: Path) -> None:
         import cffi
 
+        expected = _expected_build_id(path)
         self.path = path
         self.ffi = cffi.FFI()
-        self.ffi.cdef(_CDEF)
+        self.ffi.cdef(CDEF)
+        flags = self.ffi.RTLD_NOW | self.ffi.RTLD_LOCAL
         try:
-            self.lib = self.ffi.dlopen(str(path), self.ffi.RTLD_NOW | self.ffi.RTLD_LOCAL)
-            version = int(self.lib.cutile_abi_version())
-        except (OSError, AttributeError) as error:
-            raise BuildError(f"cannot load {path}: {error}", stage="load") from error
-        if version != ABI_VERSION:
-            raise BuildError(
-                f"{path} speaks ABI {version}, this package speaks {ABI_VERSION}",
-                stage="load",
-                hints=["rebuild it: tilegym-rs build --force"],
-            )
-        self.build_id = self.ffi.string(self.lib.cutile_build_id()).decode()
+            trial = self.ffi.dlopen(str(path), flags)
+        except OSError as error:
+            raise BuildError(f"cannot load {path}: {error}", stage="load", hints=[_REBUILD]) from error
+        try:
+            self.build_id = self._identify(trial, expected)
+            self.lib = self.ffi.dlopen(str(path), flags | self.ffi.RTLD_NODELETE)
+        finally:
+            self.ffi.dlclose(trial)  # one that does not fit is unmapped: its successor will have the same path
         self._describe: dict[str, Any] | None = None
         self._declared: set[str] = set()
         self._lock = threading.Lock()
+
+    def _identify(self, lib: Any, expected: str | None) -> str:
+        """Return the build id; raise BuildError unless ABI and id are what they have to be."""
+        try:
+            version = int(lib.cutile_abi_version())
+            build_id = "" if version != ABI_VERSION else self.ffi.string(lib.cutile_build_id()).decode()
+        except AttributeError as error:
+            raise BuildError(f"cannot load {self.path}: {error}", stage="load", hints=[_REBUILD]) from error
+        if version != ABI_VERSION:
+            raise BuildError(
+                f"{self.path} speaks ABI {version}, this package speaks {ABI_VERSION}", stage="load", hints=[_REBUILD]
+            )
+        if expected is not None and build_id != expected:
+            raise BuildError(
+                f"{self.path} says it is build {build_id}, its build.json says {expected}: something else was copied "
+                "to its place",
+                stage="load",
+                hints=[_REBUILD],
+            )
+        return build_id
 
     @property
     def describe(self) -> dict[str, Any]:
@@ -119,16 +108,90 @@ class Library:
 
     def fail(self, rc: int, what: str) -> NoReturn:
         """Raise LaunchError for a return code, with the library's own text."""
-        meaning = _RC_MEANING.get(rc, "unknown return code")
+        meaning = RC_MEANING.get(rc, "unknown return code")
         text = self.last_error()
         raise LaunchError(f"{what}: {meaning} (rc={rc})" + (f": {text}" if text else ""), rc=rc)
 
 
-_lock = threading.Lock()
-_current: Library | None = None
-_next_sweep = 0.0
+_REBUILD = "rebuild it: tilegym-rs build --force"
 _SWEEP_SECONDS = 0.5
 _forked_with_cuda = False
+
+
+def _expected_build_id(path: Path) -> str | None:
+    """Return the build id that the ``build.json`` beside a library names; ``None`` for a library without one.
+
+    Raises:
+        BuildError: the file is not the one that was published.
+    """
+    from .build import publish
+
+    published = publish.read(path.parent)
+    if published is None or published.library != path:
+        return None
+    if not publish.intact(published):
+        raise BuildError(f"{path} was damaged after it was published: its SHA-256 differs", stage="load")
+    return str(published.manifest["build_id"])
+
+
+class _Loaded:
+    """The library of one crate, for its sources as they are now.
+
+    Attributes:
+        root: the crate; ``None`` is this package's own.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self.root = root
+        self.lock = threading.Lock()
+        self.current: Library | None = None
+        self.next_sweep = 0.0
+
+    def get(self) -> Library:
+        library = self.current
+        if library is not None and time.monotonic() < self.next_sweep:
+            return library
+        return self._refresh()
+
+    def _refresh(self) -> Library:
+        if _forked_with_cuda:
+            raise LaunchError(
+                "this process was forked after CUDA was initialised, so it cannot use the GPU; start workers with "
+                "multiprocessing.get_context('spawn')",
+                rc=-4,
+            )
+        with self.lock:
+            if self.current is not None and (time.monotonic() < self.next_sweep or _capturing()):
+                return self.current
+            from . import build
+
+            if self.current is None or build.sources_changed(self.root):
+                path = build.ensure_library(self.root)
+                if self.current is None or self.current.path != path:
+                    self.current = opened(path, self.root)
+            self.next_sweep = time.monotonic() + _SWEEP_SECONDS if _sweeps(self.root) else float("inf")
+            return self.current
+
+
+def opened(path: Path, root: Path | None) -> Library:
+    """Open what ``build.ensure_library(root)`` returned; a library that turns out bad is set aside and built once more.
+
+    Raises:
+        BuildError: it cannot be loaded, and neither can its successor.
+    """
+    from . import build
+
+    try:
+        return Library(path)
+    except BuildError as error:
+        if root is None and os.environ.get("TILEGYM_RS_LIBRARY"):
+            raise  # a file the user named is never set aside
+        build.quarantine(path)
+        return Library(build.ensure_library(root, reason=f"the one that was there is bad: {error.args[0]}"))
+
+
+_own = _Loaded(None)
+_others: dict[Path, _Loaded] = {}
 
 
 def get_library() -> Library:
@@ -141,53 +204,44 @@ def get_library() -> Library:
         BuildError: it could not be built or loaded.
         LaunchError: in a process forked after CUDA was initialised.
     """
-    library = _current
-    if library is not None and time.monotonic() < _next_sweep:
+    library = _own.current
+    if library is not None and time.monotonic() < _own.next_sweep:
         return library
-    return _refresh()
+    return _own.get()
 
 
-def _refresh() -> Library:
-    global _current, _next_sweep
-    if _forked_with_cuda:
-        raise LaunchError(
-            "this process was forked after CUDA was initialised, so it cannot use the GPU; start workers with "
-            "multiprocessing.get_context('spawn')",
-            rc=-4,
-        )
-    with _lock:
-        if _current is not None and (time.monotonic() < _next_sweep or _capturing()):
-            return _current
-        from . import build
+def open(crate_dir: str | os.PathLike[str]) -> Library:
+    """Return the library of a crate of kernels of the user's own, building and loading it when needed.
 
-        if _current is None or build.sources_changed():
-            _current = _load(build.ensure_library())
-        _next_sweep = time.monotonic() + _SWEEP_SECONDS if _sweeps() else float("inf")
-        return _current
+    The crate has the shape of this package's own (docs/own_crate.md). Ask again before each launch, as ops do with
+    `get_library`: that costs nothing, and an edited kernel is built and used within 0.5 s.
 
+    Args:
+        crate_dir: the folder with its Cargo.toml.
 
-def _load(path: Path) -> Library:
-    from . import build
-
-    if _current is not None and _current.path == path:
-        return _current
-    try:
-        return Library(path)
-    except BuildError:
-        if os.environ.get("TILEGYM_RS_LIBRARY"):
-            raise  # a file the user named is never set aside
-        build.quarantine(path)
-        return Library(build.ensure_library(reason="the published library could not be loaded"))
+    Raises:
+        BuildError: it is no such crate, or could not be built or loaded.
+        ToolchainError: a tool to build it with is missing.
+        LaunchError: in a process forked after CUDA was initialised.
+    """
+    root = Path(crate_dir).expanduser().resolve()
+    found = _others.get(root)
+    return (found or _others.setdefault(root, _Loaded(root))).get()
 
 
-def _sweeps() -> bool:
+def loaded() -> Library | None:
+    """Return this package's own library if it is loaded; nothing is built."""
+    return _own.current
+
+
+def _sweeps(root: Path | None) -> bool:
     from .build.key import editable
     from .build.key import rust_root
 
-    if os.environ.get("TILEGYM_RS_RELOAD") == "0" or os.environ.get("TILEGYM_RS_LIBRARY"):
+    if os.environ.get("TILEGYM_RS_RELOAD") == "0" or (root is None and os.environ.get("TILEGYM_RS_LIBRARY")):
         return False
     try:
-        return editable(rust_root())
+        return editable(root or rust_root())
     except BuildError:
         return False  # a bundle carries no sources
 
@@ -200,15 +254,15 @@ def _capturing() -> bool:
 
 def reload() -> Library:
     """Forget the sweep's timer and load the library for the sources as they are now."""
-    global _next_sweep
-    _next_sweep = 0.0
+    for each in (_own, *_others.values()):
+        each.next_sweep = 0.0
     return get_library()
 
 
 def check_rc(rc: int, name: str) -> None:
     """Raise LaunchError unless a return code is 0."""
     if rc:
-        library = _current
+        library = loaded()
         if library is None:
             raise LaunchError(f"{name}: rc={rc}", rc=rc)
         library.fail(rc, name)
@@ -221,14 +275,15 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _forked_with_cuda, _next_sweep, _lock
-    _lock = threading.Lock()  # a thread of the parent may hold the old one for ever
-    if _cuda_before_fork:
-        _forked_with_cuda = True
-        _next_sweep = 0.0
+    global _forked_with_cuda
+    _forked_with_cuda = _forked_with_cuda or _cuda_before_fork
+    for each in (_own, *_others.values()):
+        each.lock = threading.Lock()  # a thread of the parent may hold the old one for ever
+        if _cuda_before_fork:
+            each.next_sweep = 0.0
 
 
 _cuda_before_fork = False
 os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
-__all__ = ["ABI_VERSION", "Library", "TilegymRsError", "check_rc", "get_library", "reload"]
+__all__ = ["ABI_VERSION", "Library", "TilegymRsError", "check_rc", "get_library", "loaded", "open", "reload"]

@@ -9,9 +9,11 @@ the error of a bytecode that tileiras refused. `bytecode/<k>/<key>` holds what a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 _MAGIC = b"TGRS1\n"
@@ -21,10 +23,15 @@ _HASH_BYTES = 32
 class Store:
     """A store rooted at one directory; many processes may share it. I/O errors on writing are soft: a cold start costs
     time, never a failure.
+
+    Attributes:
+        root: what is written to, and read first.
+        also: further stores, which are only read.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, also: Sequence[Path] = ()) -> None:
         self.root = root
+        self.also = tuple(also)
 
     def digest_of(self, lookup_key: str) -> str | None:
         """Return the digest a look-up key stands for, None when unknown."""
@@ -61,27 +68,28 @@ class Store:
         self._write("refused", digest, message.encode())
 
     def _checked(self, kind: str, key: str) -> bytes | None:
-        blob = self._read(kind, key)
-        if blob is None:
-            return None
         head = len(_MAGIC) + _HASH_BYTES
-        payload = blob[head:]
-        if blob[: len(_MAGIC)] == _MAGIC and hashlib.sha256(payload).digest() == blob[len(_MAGIC) : head]:
-            return payload
-        self._path(kind, key).unlink(missing_ok=True)
+        for path in self._paths(kind, key):
+            with contextlib.suppress(OSError):
+                blob = path.read_bytes()
+                payload = blob[head:]
+                if blob[: len(_MAGIC)] == _MAGIC and hashlib.sha256(payload).digest() == blob[len(_MAGIC) : head]:
+                    return payload
+                if path.is_relative_to(self.root):
+                    path.unlink(missing_ok=True)
         return None
 
-    def _path(self, kind: str, key: str) -> Path:
-        return self.root / kind / key[:2] / key
+    def _paths(self, kind: str, key: str) -> list[Path]:
+        return [root / kind / key[:2] / key for root in (self.root, *self.also)]
 
     def _read(self, kind: str, key: str) -> bytes | None:
-        try:
-            return self._path(kind, key).read_bytes()
-        except OSError:
-            return None
+        for path in self._paths(kind, key):
+            with contextlib.suppress(OSError):
+                return path.read_bytes()
+        return None
 
     def _write(self, kind: str, key: str, data: bytes) -> None:
-        path = self._path(kind, key)
+        path = self._paths(kind, key)[0]
         temporary: str | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -91,4 +99,5 @@ class Store:
             os.replace(temporary, path)
         except OSError:
             if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    Path(temporary).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from .errors import LaunchError
+from .toolchain.toolkit import check_arch
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +111,11 @@ def executing_target(arch: str | None = None) -> Target:
 
 
 def target_of_device(index: int) -> Target:
-    """Return the target that stands for CUDA device `index`."""
+    """Return the target that stands for CUDA device `index`.
+
+    Raises:
+        ToolchainError: tileiras does not know its architecture.
+    """
     found = _devices.get(index)
     return found if found is not None else _device(index)
 
@@ -120,6 +125,7 @@ def _device(index: int) -> Target:
 
     properties = torch.cuda.get_device_properties(index)
     arch = os.environ.get("TILEGYM_RS_ARCH") or f"sm_{properties.major}{properties.minor}"
+    check_arch(arch, "TILEGYM_RS_ARCH" if os.environ.get("TILEGYM_RS_ARCH") else f"cuda:{index}, {properties.name},")
     return _devices.setdefault(index, Target(arch, properties.multi_processor_count, index))
 
 

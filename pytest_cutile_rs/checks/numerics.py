@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_cutile_rs.backend import Backend
 from pytest_cutile_rs.backend import Device
+from pytest_cutile_rs.backend import kind_of
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
@@ -60,7 +61,7 @@ def check(
 
     A refusal case needs no device and no peer. Everything else is NOT-RUN without a device.
     """
-    kind = backend.kind(suite.name)
+    kind = kind_of(backend, suite)
     if case.raises:
         return _refusal(backend, suite, case, arch) if kind else _result(case, NOT_RUN, NO_KERNEL)
     if not device.kind:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tilegym_rs_backend.build import ensure
+from tilegym_rs_backend.build import publish
 
 CARGO = """\
 #!/bin/sh
@@ -49,6 +50,28 @@ def executable(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return text.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def gone(pid: int, seconds: float = 8) -> bool:
+    """Whether a process ends within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def tree(folder: Path) -> list[tuple[str, int]]:
+    """Every file and folder below with its time of change."""
+    return sorted((str(path), path.lstat().st_mtime_ns) for path in folder.rglob("*") if "__pycache__" not in str(path))
 
 
 @pytest.fixture(scope="session")
@@ -140,4 +163,5 @@ def world(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Wo
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(ensure, "_failed", {})  # every fake crate has the same key; one's failure is not another's
+    monkeypatch.setattr(publish, "_refused", set())
     return World(tmp_path, crate, fake, tmp_path / "cache", env)

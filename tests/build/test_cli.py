@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilegym_rs_backend import cli
+from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.toolchain import doctor
 from tilegym_rs_backend.toolchain.doctor import Finding
 
@@ -48,6 +49,31 @@ def test_build_explain_cache(world: World, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.strip() == str(world.cache)
     assert cli.main(["cache", "clear"]) == 0
     assert not (world.cache / "build").exists()
+
+
+def test_the_prefix_is_removed_and_nothing_else(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    library = ensure_library(world.crate)
+    for name in ("prefix/cuda-1/nvidia", "downloads"):
+        (world.cache / name).mkdir(parents=True)
+    assert cli.main(["toolchain", "remove"]) == 0
+    assert capsys.readouterr().out == f"removed {world.cache}/prefix\nremoved {world.cache}/downloads\n"
+    assert not (world.cache / "prefix").exists()
+    assert library.exists()
+    assert cli.main(["toolchain", "remove"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_mapped_is_shown_with_its_processes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    status, path, err = world.run("print(ensure_library(crate))")
+    assert status == 0, err
+    code = f"import ctypes; ctypes.CDLL({path!r}); print('here', flush=True); import time; time.sleep(30)"
+    process = world.start(code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "here\n"
+    assert cli.main(["cache", "info"]) == 0
+    assert f"mapped by {process.pid}: {path}\n" in capsys.readouterr().out
+    process.kill()
+    process.communicate()
 
 
 def test_errors_go_to_standard_error_with_status_2(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tilegym_rs_backend.build import ensure
 from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.build import key as keys
 from tilegym_rs_backend.build import publish
@@ -17,11 +16,6 @@ from tilegym_rs_backend.errors import ToolchainError
 
 from .conftest import World
 from .conftest import executable
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    ensure._refused.clear()
 
 
 def test_builds_once_then_finds_it(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +68,33 @@ def test_autobuild_off_is_a_clear_error_and_a_built_library_still_works(
     assert ensure_library(world.crate) == path
 
 
+def test_without_leave_to_build_another_compilers_library_of_the_same_sources_serves(world: World) -> None:
+    _, path, _ = world.run()
+    (world.fake / "rustc").write_text("rustc 1.96.0 (fake)\n", encoding="ascii")
+    assert world.run(TILEGYM_RS_AUTOBUILD="0")[:2] == (0, path)
+    assert world.runs == 1
+    assert world.run()[1] != path, "with leave the new compiler builds its own"
+
+
+def test_a_child_forked_while_a_thread_builds_is_not_stuck(world: World) -> None:
+    (world.fake / "sleep").write_text("3", encoding="ascii")
+    status, out, err = world.run(
+        """
+        import os, threading, time
+        threading.Thread(target=ensure_library, args=(crate,)).start()
+        while not (Path(os.environ["FAKE"]) / "runs").exists(): time.sleep(0.02)
+        pid = os.fork()
+        if pid == 0:
+            path = ensure_library(crate)
+            os._exit(0 if path.exists() else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        """
+    )
+    assert (status, out) == (0, "0"), err
+    assert "waiting for process" in err
+    assert world.runs == 1
+
+
 def test_a_failure_is_told_with_its_first_error_and_not_repeated(world: World) -> None:
     log = (
         "   Compiling x v1\nwarning: unused\n --> a.rs:1\n\nerror[E0425]: cannot find value `y` in this scope\n"
@@ -123,8 +144,20 @@ def test_without_cc_the_error_comes_before_cargo(world: World) -> None:
     """Bug report X4."""
     status, _, err = world.run(PATH=str(world.fake / "bin"))
     assert status == 1
-    assert "[preflight] no C compiler" in err
+    assert "the Rust kernels cannot be built here: no C compiler: `cc` is not on PATH" in err
+    assert "apt-get install gcc" in err
     assert world.runs == 0
+
+
+def test_all_that_is_missing_is_told_at_once(world: World) -> None:
+    status, _, err = world.run(PATH="/nonexistent", TILEGYM_RS_TOOLKIT=str(world.root / "nowhere"))
+    assert status == 1
+    for text in (
+        "the Rust kernels cannot be built here: several things are missing:\n- cargo is neither on PATH",
+        "\n- no C compiler: `cc` is not on PATH",
+        f"\n- TILEGYM_RS_TOOLKIT is set but cannot be used:\n  TILEGYM_RS_TOOLKIT: {world.root / 'nowhere'}",
+    ):
+        assert text in err
 
 
 def test_without_a_fitting_toolkit_the_candidates_are_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,21 +15,8 @@ from tilegym_rs_backend.build import lock as locks
 from tilegym_rs_backend.errors import BuildError
 
 from .conftest import World
-
-
-def _alive(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
-    except OSError:
-        return False
-    return text.rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def _gone(pid: int, seconds: float = 8) -> bool:
-    deadline = time.monotonic() + seconds
-    while _alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not _alive(pid)
+from .conftest import gone
+from .conftest import tree
 
 
 def test_eight_cold_processes_build_once(world: World) -> None:
@@ -86,7 +73,7 @@ def test_ctrl_c_ends_the_whole_group(world: World) -> None:
     _, err = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in err
     children = [int(pid) for name in ("runs", "children") for pid in (world.fake / name).read_text().split()]
-    assert all(_gone(pid) for pid in children)
+    assert all(gone(pid) for pid in children)
 
 
 def test_a_timeout_ends_the_whole_group(world: World) -> None:
@@ -96,7 +83,7 @@ def test_a_timeout_ends_the_whole_group(world: World) -> None:
     assert status == 1
     assert "[cargo] cargo was ended after 1 s" in err
     children = [int(pid) for name in ("runs", "children") for pid in (world.fake / name).read_text().split()]
-    assert all(_gone(pid) for pid in children)
+    assert all(gone(pid) for pid in children)
 
 
 def test_readers_see_a_complete_folder_or_none(world: World, compiled: Path) -> None:
@@ -162,6 +149,22 @@ def test_waiting_too_long_names_the_lock_and_its_holder(tmp_path: Path) -> None:
     assert not locks.owner_file(path).exists()
 
 
+def test_a_long_wait_is_not_a_silent_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "SAY_AFTER_S", 0.1)
+    monkeypatch.setattr(locks, "SAY_AGAIN_S", 0.2)
+    said: list[str] = []
+    path = tmp_path / "x.lock"
+    with (
+        locks.build_lock(path, key="k", log=tmp_path / "log", say=print),
+        pytest.raises(BuildError, match="waited 1 s for the lock"),
+        locks.build_lock(path, key="k", log=tmp_path / "log", say=said.append, timeout=0.8),
+    ):
+        pytest.fail("the lock was taken twice")
+    assert said[0].startswith(f"waiting for process {os.getpid()} on ")
+    assert len(said) >= 3
+    assert all(each.startswith(f"still waiting for process {os.getpid()} on ") for each in said[1:])
+
+
 def test_taking_a_held_lock_does_not_touch_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
     with locks.build_lock(path, key="k", log=tmp_path / "log", say=print):
@@ -171,16 +174,12 @@ def test_taking_a_held_lock_does_not_touch_the_file(tmp_path: Path) -> None:
         assert path.read_text(encoding="ascii") == "the holder's"
 
 
-def _tree(folder: Path) -> list[tuple[str, int]]:
-    return sorted((str(path), path.lstat().st_mtime_ns) for path in folder.rglob("*") if "__pycache__" not in str(path))
-
-
 def test_nothing_is_written_into_the_package_or_the_crate(world: World) -> None:
     package = Path(locks.__file__).parents[1]
-    before = (_tree(package), _tree(world.crate))
+    before = (tree(package), tree(world.crate))
     status, _, err = world.run(PYTHONDONTWRITEBYTECODE="1")
     assert status == 0, err
-    assert (_tree(package), _tree(world.crate)) == before
+    assert (tree(package), tree(world.crate)) == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere; the next test covers it as another user")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The library with the tests' own pair of kernels."""
+"""The crate with the tests' own kernels, and its library."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ sys.path.insert(0, str(Path(__file__).parent / "own"))
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
+def own_crate(tmp_path_factory) -> Path:
     pytest.importorskip("torch")
     pytest.importorskip("cuda.tile")
     from crate import crate_with_own_kernels
 
-    from tilegym_rs_backend.build import ensure_library
-    from tilegym_rs_backend.errors import ToolchainError
-    from tilegym_rs_backend.library import Library
+    return crate_with_own_kernels(tmp_path_factory.mktemp("crate"))
 
-    root = crate_with_own_kernels(tmp_path_factory.mktemp("crate"))
+
+@pytest.fixture(scope="session")
+def library(own_crate):
+    from tilegym_rs_backend import library
+    from tilegym_rs_backend.errors import ToolchainError
+
     try:
-        return Library(ensure_library(root, reason="the tests' own pair of kernels"))
+        return library.open(own_crate)
     except ToolchainError as error:
         pytest.skip(str(error))

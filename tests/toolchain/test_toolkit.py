@@ -9,6 +9,7 @@ import pytest
 
 from tilegym_rs_backend.errors import ToolchainError
 from tilegym_rs_backend.toolchain import candidates
+from tilegym_rs_backend.toolchain import cargo
 from tilegym_rs_backend.toolchain import prefix
 from tilegym_rs_backend.toolchain import toolkit
 from tilegym_rs_backend.toolchain.env import cargo_env
@@ -108,6 +109,16 @@ def test_another_tileiras_only_when_asked_for(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(other))
     found = toolkit.find_toolkit()
     assert (found.tileiras_version, found.tested) == ("13.3.33", False)
+    assert found.label == "13.3.33 (not the tested 13.4.92)"
+
+
+def test_a_report_marks_another_tileiras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_cutile_rs.backend import CutileRsBackend
+
+    monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(tree(tmp_path / "other", tileiras="13.3.33")))
+    assert CutileRsBackend().facts()["tileiras"] == "13.3.33 (not the tested 13.4.92)"
+    monkeypatch.setenv("TILEGYM_RS_TOOLKIT", str(tree(tmp_path / "tested")))
+    assert CutileRsBackend().facts()["tileiras"] == "13.4.92"
 
 
 def test_an_empty_variable_is_unset_and_a_link_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,3 +157,20 @@ def test_child_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert environment["HTTPS_PROXY"] == "kept"
     assert int(environment["CARGO_BUILD_JOBS"]) >= 1
     assert not {"CUDA_HOME", "CUDA_RUST_DEBUG"} & set(environment)
+
+
+def test_libclang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C++ interface beside it is no libclang; a folder that was named is the only one looked in."""
+    monkeypatch.setattr(cargo, "libclang_folders", lambda toolkit: [tmp_path / "one", tmp_path / "two"])
+    for name in ("one/libclang-cpp.so.14", "two/libclang-cpp.so", "two/libclang-14.so.1"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = cargo.find_libclang()
+    assert found is not None
+    assert found.library == tmp_path / "two" / "libclang-14.so.1"
+    monkeypatch.undo()
+    monkeypatch.setenv("LIBCLANG_PATH", str(tmp_path / "one"))
+    assert cargo.libclang_folders(None) == [tmp_path / "one"]
+    assert cargo.find_libclang() is None
+    monkeypatch.setenv("LIBCLANG_PATH", str(tmp_path / "two" / "libclang-14.so.1"))
+    assert cargo.libclang_folders(None) == [tmp_path / "two"], "a file stands for its folder"

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 import socket
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from ..errors import BuildError
 from ..toolchain.cargo import find_cargo
+from ..toolchain.dirs import lock_dir
 from ..toolchain.env import cargo_env
 from ..toolchain.toolkit import Toolkit
 from . import preflight
@@ -19,8 +22,15 @@ from . import publish
 from .failures import diagnose
 from .key import Key
 from .key import source_digests
+from .lock import Held
+from .lock import build_lock
 from .runner import Outcome
 from .runner import run_cargo
+
+USED = "used"
+"""A file in a target folder that is touched by each build."""
+UNFINISHED = "unfinished"
+"""A file in a target folder while cargo works there; one that is found was left by a build that was killed."""
 
 
 def name_of(root: Path) -> str:
@@ -60,13 +70,44 @@ def build(
     """
     preflight.check(toolkit)
     publish.sweep_staging()
-    line = command(root, cargo=find_cargo().path, features=features)
     environment = cargo_env(toolkit, key.short)
     environment["CARGO_TERM_COLOR"] = "never"  # the log is read by failures.py
+    target = Path(environment["CARGO_TARGET_DIR"])
+    # Crates that share a target folder also share the place of the finished library: until it is published, no other
+    # build may run there. cargo would make that one wait too, but without a word.
+    with build_lock(target_lock(target), key=key.short, log=log, say=say) as held:
+        with contextlib.suppress(OSError):
+            (target / USED).touch()
+        return _build(root, key, environment, held, features=features, log=log, say=say, replace=replace)
+
+
+def target_lock(target: Path) -> Path:
+    """Return the lock under which a target folder is worked in, or deleted."""
+    return lock_dir() / f"target-{target.name}.lock"
+
+
+def _build(
+    root: Path,
+    key: Key,
+    environment: dict[str, str],
+    held: Held,
+    *,
+    features: Sequence[str],
+    log: Path,
+    say: Callable[[str], None],
+    replace: bool,
+) -> publish.Published | None:
+    line = command(root, cargo=find_cargo().path, features=features)
+    target = Path(environment["CARGO_TARGET_DIR"])
+    _forget_what_was_killed(target)
     try:
-        outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say)
+        outcome = run_cargo(line, cwd=root, env=environment, log_path=log, say=say, started=held.works_with)
+        if not outcome.timed_out and outcome.returncode >= 0:
+            (target / UNFINISHED).unlink(missing_ok=True)
     except OSError as error:
-        raise BuildError(f"cargo cannot be run: {error}", stage="cargo", command=line, log_path=log) from error
+        raise BuildError(
+            f"cargo cannot be run, or its log cannot be opened: {error}", stage="cargo", command=line, log_path=log
+        ) from error
     if outcome.returncode != 0 or outcome.timed_out:
         raise failure(outcome, line, log)
     library, headers = artifacts(outcome, root)
@@ -81,12 +122,25 @@ def build(
     if source_digests(root) != key.files:
         say("the sources changed during the build; building again")
         return None
-    facts = {"seconds": round(outcome.seconds, 2), "host": socket.gethostname(), "command": line}
+    seconds = round(outcome.seconds, 2)
+    facts = {"seconds": seconds, "host": socket.gethostname(), "command": line, "root": str(root)}
     if replace:
         publish.set_aside(publish.shelf() / key.short)
     published = publish.publish(key, name_of(root), library, headers, log, **facts)
     say(f"built {published.library.name} in {outcome.seconds:.1f} s")
     return published
+
+
+def _forget_what_was_killed(target: Path) -> None:
+    """Delete the incremental state of a build that was killed, and note that one begins.
+
+    A rustc that is killed can leave objects that no longer fit each other, and then every later build fails to link.
+    """
+    mark = target / UNFINISHED
+    if mark.exists():
+        shutil.rmtree(target / "release" / "incremental", ignore_errors=True)
+    with contextlib.suppress(OSError):  # on a full disk cargo is the one to say so
+        mark.touch()
 
 
 def failure(outcome: Outcome, line: Sequence[str], log: Path) -> BuildError:

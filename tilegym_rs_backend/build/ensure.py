@@ -13,14 +13,15 @@ from pathlib import Path
 from ..errors import BuildError
 from ..errors import ToolchainError
 from ..progress import say
+from ..toolchain.cargo import Cargo
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import lock_dir
 from ..toolchain.toolkit import Toolkit
-from ..toolchain.toolkit import find_toolkit
 from ..toolchain.toolkit import survey
 from . import crate
 from . import explain
 from . import key as keys
+from . import preflight
 from . import publish
 from . import sweep
 from .lock import build_lock
@@ -29,7 +30,14 @@ ATTEMPTS = 3
 
 _here = threading.RLock()
 _failed: dict[str, BuildError] = {}
-_refused: set[str] = set()
+
+
+def _after_fork_in_child() -> None:
+    global _here
+    _here = threading.RLock()  # a thread of the parent may hold the old one for ever
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def autobuild() -> bool:
@@ -40,7 +48,7 @@ def autobuild() -> bool:
 def shipped(source: str) -> publish.Published | None:
     """Return the library that came with the installation, when it was built from exactly these sources."""
     found = publish.read(Path(__file__).resolve().parent.parent / "_lib")
-    if found is None or found.manifest.get("source_key") != source or str(found.library) in _refused:
+    if found is None or found.manifest.get("source_key") != source or not publish.usable(found):
         return None
     return found
 
@@ -88,7 +96,7 @@ def ensure_library(
 
 
 def _key(where: Path, features: Sequence[str]) -> tuple[keys.Key, Toolkit]:
-    toolkit = find_toolkit(headers=True)
+    toolkit = preflight.tools()
     return keys.build_key(where, toolkit=toolkit, features=features), toolkit
 
 
@@ -96,22 +104,28 @@ def _without_building(where: Path, source: str, features: Sequence[str]) -> publ
     found = shipped(source)
     if found is not None:
         return found
-    try:
-        cargo = find_cargo()
-    except ToolchainError:
-        return publish.by_source(source)  # nothing here could build a better one
+    cargo = _cargo()
     toolkit, _ = survey(headers=True)
-    if toolkit is None:
-        return publish.by_source(source)
-    return publish.read(publish.shelf() / keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
+    if cargo is None or toolkit is None:
+        return publish.by_source(source)  # nothing here could build a better one
+    found = publish.by_key(keys.build_key(where, toolkit=toolkit, cargo=cargo, features=features).short)
+    return found or (None if autobuild() else publish.by_source(source))  # nor may it
+
+
+def _cargo() -> Cargo | None:
+    try:
+        return find_cargo()
+    except ToolchainError:
+        return None
 
 
 def _build(where: Path, source: str, *, reason: str, features: Sequence[str], force: bool) -> publish.Published | None:
     """Build and publish; ``None`` when the sources changed meanwhile, so that what came out fits no key."""
     if not autobuild() and not force:
+        places = ", ".join(str(each) for each in publish.shelves())
         raise BuildError(
             f"no library for the sources in {where} (source key {source[:16]}) and building on demand is switched off "
-            f"(TILEGYM_RS_AUTOBUILD=0 or CUTILE_RS_AUTOBUILD=0); looked in the package and in {publish.shelf()}",
+            f"(TILEGYM_RS_AUTOBUILD=0 or CUTILE_RS_AUTOBUILD=0); looked in the package and in {places}",
             stage="preflight",
             hints=("run `tilegym-rs build`, unset the variable, or set TILEGYM_RS_LIBRARY to a built library",),
         )
@@ -122,14 +136,14 @@ def _build(where: Path, source: str, *, reason: str, features: Sequence[str], fo
         raise _failed[key.short]
     log = publish.log_dir() / f"{key.short}.log"
     started = time.time()
-    with build_lock(lock_dir() / f"{key.short}.lock", key=key.short, log=log, say=say) as waited:
-        found = publish.read(publish.shelf() / key.short)
+    with build_lock(lock_dir() / f"{key.short}.lock", key=key.short, log=log, say=say) as held:
+        found = publish.by_key(key.short)
         if found is not None and not force:
             return found
         try:
-            if waited > 0.2:
+            if held.waited > 0.2:
                 _raise_siblings_failure(log, since=started)
-            old = publish.latest(crate.name_of(where))
+            old = publish.latest(crate.name_of(where), where)
             say(f"building {where.name}: {reason or explain.why(old.manifest if old else None, key)} (log: {log})")
             return crate.build(where, key, toolkit, features=features, log=log, say=say, replace=force)
         except BuildError as error:
@@ -181,7 +195,7 @@ def quarantine(path: Path) -> Path | None:
     """Put a library aside that turned out bad after it was opened, so that the next ensure_library builds anew.
 
     A published one is renamed (mapped copies stay valid) and its new folder returned; one that came with the
-    installation is only not offered again in this process.
+    installation, or from a cache that is only read, is not offered again in this process.
 
     Raises:
         BuildError: it is the one TILEGYM_RS_LIBRARY names, which nobody may replace.
@@ -189,7 +203,7 @@ def quarantine(path: Path) -> Path | None:
     explicit = os.environ.get("TILEGYM_RS_LIBRARY", "").strip()
     if explicit and Path(explicit).expanduser().absolute() == path:
         raise BuildError(f"TILEGYM_RS_LIBRARY={path} does not fit this version; unset it or rebuild it", stage="load")
-    _refused.add(str(path))
-    if path.parent.parent != publish.shelf():
-        return None
-    return publish.set_aside(path.parent)
+    aside = publish.set_aside(path.parent) if path.parent.parent == publish.shelf() else None
+    if aside is None:
+        publish.refuse(path)
+    return aside

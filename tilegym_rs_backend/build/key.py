@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from ..contract import ABI_VERSION as ABI
 from ..errors import BuildError
 from ..toolchain.cargo import Cargo
 from ..toolchain.cargo import find_cargo
 from ..toolchain.toolkit import Toolkit
 from . import manifest
-
-ABI = 1
-"""The C contract's number; ``cutile_abi_version()`` of a library must equal it."""
 
 PROFILE = "release"
 TARGET = "x86_64-unknown-linux-gnu"

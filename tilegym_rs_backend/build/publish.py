@@ -10,6 +10,8 @@ import json
 import os
 import secrets
 import shutil
+import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -17,14 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..contract import ABI_VERSION as ABI
 from ..errors import BuildError
 from ..toolchain.dirs import build_dir
-from .key import ABI
+from ..toolchain.dirs import build_dirs
+from ..toolchain.dirs import made
 from .key import TARGET
 from .key import Key
 
 MANIFEST = "build.json"
 STALE_STAGING_S = 3600.0
+_SHELF = f"{TARGET}-abi{ABI}"
+
+
+_refused: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -37,15 +45,18 @@ class Published:
 
 
 def shelf() -> Path:
-    """Return the folder that holds one subfolder per build key."""
-    return build_dir() / f"{TARGET}-abi{ABI}"
+    """Return the folder that libraries are published in, one subfolder per build key."""
+    return build_dir() / _SHELF
+
+
+def shelves() -> list[Path]:
+    """Return the folders that libraries are looked for in: `shelf` and those that are only read."""
+    return [each / _SHELF for each in build_dirs()]
 
 
 def log_dir() -> Path:
     """Return the folder of build logs, made if missing; a failed build's log stays here."""
-    path = build_dir() / "logs"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return path
+    return made(build_dir() / "logs")
 
 
 def read(folder: Path) -> Published | None:
@@ -60,30 +71,55 @@ def read(folder: Path) -> Published | None:
     return Published(folder, library, manifest)
 
 
-def everything() -> Iterator[Published]:
-    """Yield the published libraries, newest first."""
+def intact(published: Published) -> bool:
+    """Whether the library's bytes are those that were published."""
     try:
-        folders = [entry for entry in shelf().iterdir() if entry.is_dir() and "." not in entry.name]
+        return hashlib.sha256(published.library.read_bytes()).hexdigest() == published.manifest.get("sha256")
     except OSError:
-        return
+        return False
+
+
+def everything(place: Path | None = None) -> Iterator[Published]:
+    """Yield the libraries published in ``place``, by default in `shelf`; newest first."""
     dated = []
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            dated.append(((folder / MANIFEST).stat().st_mtime, folder))
+    with contextlib.suppress(OSError):
+        for folder in (place or shelf()).iterdir():
+            with contextlib.suppress(OSError):
+                if "." not in folder.name:
+                    dated.append(((folder / MANIFEST).stat().st_mtime, folder))
     for _, folder in sorted(dated, reverse=True):
         published = read(folder)
-        if published is not None:
+        if published is not None and usable(published):
             yield published
+
+
+def usable(published: Published) -> bool:
+    """Whether this process has not found the library bad (`refuse`)."""
+    return str(published.library) not in _refused
+
+
+def refuse(library: Path) -> None:
+    """Do not offer a library again in this process: it was opened and turned out bad."""
+    _refused.add(str(library))
+
+
+def by_key(key: str) -> Published | None:
+    """Return the library published under a build key's 16 digits."""
+    found = (read(place / key) for place in shelves())
+    return next((each for each in found if each is not None and usable(each)), None)
 
 
 def by_source(source: str) -> Published | None:
     """Return the newest library published for a source key, whatever compiler built it."""
-    return next((each for each in everything() if each.manifest.get("source_key") == source), None)
+    found = (each for place in shelves() for each in everything(place))
+    return next((each for each in found if each.manifest.get("source_key") == source), None)
 
 
-def latest(crate: str) -> Published | None:
-    """Return the newest library of the crate named ``crate``."""
-    return next((each for each in everything() if each.manifest.get("crate") == crate), None)
+def latest(crate: str, root: Path) -> Published | None:
+    """Return the newest library of the crate that lies in ``root``, else of one with its name."""
+    found = [each for place in shelves() for each in everything(place) if each.manifest.get("crate") == crate]
+    here = (each for each in found if each.manifest.get("root") == str(root))
+    return next(here, found[0] if found else None)
 
 
 def manifest_of(key: Key, crate: str, library: Path, **extra: object) -> dict[str, Any]:
@@ -114,7 +150,7 @@ def publish(key: Key, crate: str, artifact: Path, extras: Sequence[Path], log: P
         BuildError: it cannot be written (stage ``publish``).
     """
     place = shelf() / key.short
-    staging = shelf() / f".staging-{os.getpid()}-{secrets.token_hex(4)}"
+    staging = shelf() / f".staging-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         staging.mkdir(mode=0o700, parents=True)
         library = staging / f"{artifact.stem}-{key.short}{artifact.suffix}"
@@ -183,19 +219,24 @@ def _rename(staging: Path, place: Path) -> None:
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Rename a folder to ``<name>.bad-<time>`` so that nothing finds it any more; ``None`` when it is gone already."""
+    """Rename a folder to ``<name>.bad-<time>`` so that nothing finds it any more; ``None`` when that cannot be done."""
     aside = folder.with_name(f"{folder.name}.bad-{time.time_ns()}")
     try:
         folder.rename(aside)
-    except FileNotFoundError:
+    except OSError:
         return None
     return aside
 
 
 def sweep_staging() -> None:
-    """Delete staging folders that killed builds left an hour or longer ago."""
+    """Delete staging folders that killed builds left an hour or longer ago, by the clock of the filesystem.
+
+    This host's clock may be hours away from that of the server whose disk it is.
+    """
     with contextlib.suppress(OSError):
+        with tempfile.TemporaryFile(dir=shelf()) as probe:
+            now = os.fstat(probe.fileno()).st_mtime
         for folder in shelf().glob(".staging-*"):
             with contextlib.suppress(OSError):
-                if time.time() - folder.stat().st_mtime > STALE_STAGING_S:
+                if now - folder.stat().st_mtime > STALE_STAGING_S:
                     shutil.rmtree(folder, ignore_errors=True)

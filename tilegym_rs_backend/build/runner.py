@@ -64,14 +64,39 @@ class _Progress:
             self._heartbeat.beat(f"still building after {self._heartbeat.seconds:.0f} s: {self._last}")
 
 
+class _Log:
+    """The log file. On a full disk it ends early and nobody else minds: a reader that gave up for it would leave cargo
+    waiting for its pipe for ever.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # ValueError: closed, under a reader that did not end in time
+            self._file.write(text)
+            self._file.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
 def kill_group(process: subprocess.Popen[str]) -> None:
-    """End cargo and every rustc it started: a polite signal first, then the certain one."""
-    for number, grace in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=grace)
-    # rustc children that outlive cargo by ignoring the first signal are in the group too
+    """End cargo and every rustc it started: a polite signal first, then the certain one, to those that outlive cargo
+    too. A second Ctrl-C only shortens the wait between them.
+    """
+    try:
+        _signal_group(process, signal.SIGTERM)
+    finally:
+        _signal_group(process, signal.SIGKILL)
+
+
+def _signal_group(process: subprocess.Popen[str], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=GRACE_S)
 
 
 def run_cargo(
@@ -81,20 +106,21 @@ def run_cargo(
     env: Mapping[str, str],
     log_path: Path,
     say: Callable[[str], None],
+    started: Callable[[int], None] = lambda group: None,
     timeout: float = TIMEOUT_S,
 ) -> Outcome:
     """Run ``command`` to its end and return the outcome; the log file has its every line.
 
-    On a time-out, Ctrl-C or any other exception here the whole process group is ended before this returns.
+    On a time-out, Ctrl-C or any other exception here the whole process group is ended before this returns. ``started``
+    is told the group's number.
 
     Raises:
-        OSError: the command cannot be started, or the log cannot be written.
+        OSError: the command cannot be started, or the log cannot be opened.
     """
     start = time.monotonic()
     progress = _Progress(say)
-    with log_path.open("w", encoding="utf-8") as log:
+    with contextlib.closing(_Log(log_path)) as log:
         log.write(f"$ {' '.join(command)}\n# in {cwd}\n")
-        log.flush()
         process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -115,10 +141,11 @@ def run_cargo(
             threading.Thread(target=_read_messages, args=(process.stdout, messages, log), daemon=True),
             threading.Thread(target=_read_log, args=(process.stderr, lines, log, progress), daemon=True),
         ]
-        for reader in readers:
-            reader.start()
         timed_out = False
         try:
+            started(process.pid)
+            for reader in readers:
+                reader.start()
             while process.poll() is None:
                 if time.monotonic() - start > timeout:
                     timed_out = True
@@ -130,26 +157,24 @@ def run_cargo(
             if process.poll() is None:
                 kill_group(process)
             for reader in readers:  # a grandchild that left the group could hold the pipes open: do not wait for ever
-                reader.join(timeout=GRACE_S)
+                if reader.ident is not None:
+                    reader.join(timeout=GRACE_S)
         return Outcome(process.returncode, timed_out, time.monotonic() - start, messages, "".join(lines))
 
 
-def _read_messages(stream: IO[str], messages: list[dict[str, object]], log: IO[str]) -> None:
+def _read_messages(stream: IO[str], messages: list[dict[str, object]], log: _Log) -> None:
     for line in stream:
         try:
             message = json.loads(line)
         except ValueError:
-            with contextlib.suppress(ValueError):
-                log.write(line)
+            log.write(line)
             continue
         if isinstance(message, dict):
             messages.append(message)
 
 
-def _read_log(stream: IO[str], lines: list[str], log: IO[str], progress: _Progress) -> None:
+def _read_log(stream: IO[str], lines: list[str], log: _Log, progress: _Progress) -> None:
     for line in stream:
         lines.append(line)
-        with contextlib.suppress(ValueError):
-            log.write(line)
-            log.flush()
+        log.write(line)
         progress.line(line)

@@ -64,7 +64,7 @@ def sources_changed(root: Path | None = None) -> bool:
     watched = _watched.get(str(where))
     if watched is None or time.monotonic() < watched.next_look:
         return False
-    if os.environ.get("TILEGYM_RS_RELOAD") == "0" or os.environ.get("TILEGYM_RS_LIBRARY"):
+    if os.environ.get("TILEGYM_RS_RELOAD") == "0" or (root is None and os.environ.get("TILEGYM_RS_LIBRARY")):
         return False
     with _guard:
         watched.next_look = time.monotonic() + INTERVAL_S

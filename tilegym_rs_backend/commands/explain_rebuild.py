@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
 
     root = options.crate.resolve() if options.crate else rust_root()
     key = build_key(root, toolkit=find_toolkit(headers=True))
-    current = publish.read(publish.shelf() / key.short)
-    newest = publish.latest(crate.name_of(root))
+    current = publish.by_key(key.short)
+    newest = publish.latest(crate.name_of(root), root)
     lines = [] if current else explain.difference(newest.manifest, key) if newest else []
     if options.json:
         built = newest.manifest["key"] if newest else None

@@ -18,6 +18,7 @@ from ..build import ensure_library
 from ..build import rust_root
 from ..build.key import source_digests
 from ..library import Library
+from ..library import opened
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import cache_dir
 from ..toolchain.toolkit import find_toolkit
@@ -79,7 +80,7 @@ class CachedCrate:
         with _lock:
             found = _libraries.get(path)
             if found is None:
-                found = _libraries[path] = Library(path)
+                found = _libraries[path] = opened(path, self.root)
             return found
 
     @contextlib.contextmanager

@@ -17,6 +17,7 @@ from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.errors import BuildError
 from tilegym_rs_backend.errors import CompileError
 from tilegym_rs_backend.library import Library
+from tilegym_rs_backend.library import opened
 from tilegym_rs_backend.port.assemblies import ASSEMBLIES
 from tilegym_rs_backend.port.assemblies import meeting
 from tilegym_rs_backend.port.capture import CapturedLaunch
@@ -130,7 +131,7 @@ def build(sources: dict[str, str], folder: Path | None = None) -> tuple[Library 
             return None, failed
         root = write_crate(wanted, folder)
         try:
-            return Library(ensure_library(root, reason="translated kernels")), failed
+            return opened(ensure_library(root, reason="translated kernels"), root), failed
         except BuildError as error:
             found = _blamed(error, wanted)
             if not found:
@@ -153,9 +154,7 @@ def _blamed(error: BuildError, sources: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def one(
-    library: Library, translation: Translation, launch: CapturedLaunch, assemblies: int = ASSEMBLIES
-) -> Comparison:
+def one(library: Library, translation: Translation, launch: CapturedLaunch, assemblies: int = ASSEMBLIES) -> Comparison:
     """Compare one launch whose translation is in the library."""
     try:
         theirs = original_bytecode(launch)

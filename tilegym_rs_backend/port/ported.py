@@ -138,9 +138,7 @@ class PortedKernels:
         refused = self.crate.add(new) if new else {}
         for key, (entry, _) in made.items():
             if entry.name in refused:
-                failed[key] = CompileError(
-                    f"rustc refused {entry.name}, translated from Python: {refused[entry.name]}"
-                )
+                failed[key] = CompileError(f"rustc refused {entry.name}, translated from Python: {refused[entry.name]}")
                 continue
             self._entries[key] = entry
             _write(self._file(key), json.dumps(asdict(entry)))

@@ -99,7 +99,6 @@ class Redirect:
             best=best, successes=[best], failures=failures, summary=lambda **_: "measured with the Rust kernels"
         )
 
-
     def run(self, function: Callable[[], Any]) -> Any:
         """Call ``function`` with its launches answered."""
         with answering(self):

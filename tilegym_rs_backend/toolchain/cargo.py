@@ -21,19 +21,24 @@ if TYPE_CHECKING:
 MIN_CARGO = (1, 89)
 RUSTUP = "install Rust from https://rustup.rs, or `rustup update stable` where rustup is there"
 
-# Parsing one line in a process of its own: a second libclang in this one could meet torch's LLVM.
+# Parsing one line in a process of its own: a second libclang in this one could meet torch's LLVM. The line is given as
+# an unsaved file, so that nothing is written anywhere.
 _HEADER_PROBE = """
 import sys
-from ctypes import CDLL, POINTER, c_char_p, c_int, c_uint, c_void_p
+from ctypes import CDLL, POINTER, Structure, byref, c_char_p, c_int, c_uint, c_ulong, c_void_p
+class Unsaved(Structure):
+    _fields_ = [("name", c_char_p), ("text", c_char_p), ("length", c_ulong)]
 lib = CDLL(sys.argv[1])
 lib.clang_createIndex.restype = c_void_p
 parse = lib.clang_parseTranslationUnit
 parse.restype = c_void_p
-parse.argtypes = [c_void_p, c_char_p, POINTER(c_char_p), c_int, c_void_p, c_uint, c_uint]
+parse.argtypes = [c_void_p, c_char_p, POINTER(c_char_p), c_int, POINTER(Unsaved), c_uint, c_uint]
 lib.clang_getNumDiagnostics.argtypes = [c_void_p]
-flags = [flag.encode() for flag in sys.argv[3:]]
+flags = [flag.encode() for flag in sys.argv[2:]]
+text = b"#include <stddef.h>\\nsize_t probe;\\n"
+unsaved = Unsaved(b"probe.c", text, len(text))
 index = lib.clang_createIndex(0, 0)
-unit = parse(index, sys.argv[2].encode(), (c_char_p * len(flags))(*flags), len(flags), None, 0, 0)
+unit = parse(index, b"probe.c", (c_char_p * len(flags))(*flags), len(flags), byref(unsaved), 1, 0)
 sys.exit(3 if not unit or lib.clang_getNumDiagnostics(unit) else 0)
 """
 
@@ -117,7 +122,8 @@ def find_cc() -> Path:
     return Path(path)
 
 
-def _libclang_folders(toolkit: Toolkit | None) -> list[Path]:
+def libclang_folders(toolkit: Toolkit | None) -> list[Path]:
+    """Return where libclang is looked for, in order; LIBCLANG_PATH is never overridden."""
     from . import prefix
 
     folders: list[Path] = []
@@ -137,9 +143,11 @@ def _libclang_folders(toolkit: Toolkit | None) -> list[Path]:
 
 def find_libclang(toolkit: Toolkit | None = None) -> Libclang | None:
     """Return libclang: LIBCLANG_PATH, else the one beside the toolkit or in the private prefix, else the system's."""
-    for folder in _libclang_folders(toolkit):
+    for folder in libclang_folders(toolkit):
         for pattern in ("libclang.so", "libclang.so.*", "libclang-*.so*"):
             for library in sorted(folder.glob(pattern)):
+                if library.name.startswith("libclang-cpp"):  # the C++ interface, which bindgen cannot use
+                    continue
                 return Libclang(folder, library, _builtin_headers(folder))
     return None
 
@@ -164,36 +172,11 @@ def _headers_of(compiler: str) -> str:
     return path if os.path.isfile(os.path.join(path, "stddef.h")) else ""
 
 
-def probe_headers(clang: Libclang, source: Path) -> bool:
-    """Whether ``clang`` parses the one-line C file ``source`` without a diagnostic (bindgen's arguments included)."""
+def probe_headers(clang: Libclang) -> bool:
+    """Whether ``clang`` parses ``#include <stddef.h>`` without a diagnostic (bindgen's arguments included)."""
     extra = os.environ.get("BINDGEN_EXTRA_CLANG_ARGS", "").split() or list(clang.arguments)
-    command = [sys.executable, "-c", _HEADER_PROBE, str(clang.library), str(source), *extra]
+    command = [sys.executable, "-c", _HEADER_PROBE, str(clang.library), *extra]
     try:
         return _run(command, timeout=120).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
-
-
-def _cgroup_cpus() -> float:
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return float("inf") if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        return float("inf")
-
-
-def _memory_bytes() -> float:
-    limits = [float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")]
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-        if text != "max":
-            limits.append(float(text))
-    except (OSError, ValueError):
-        pass
-    return min(limits)
-
-
-def build_jobs() -> int:
-    """Return how many rustc processes may run: bounded by affinity, cgroup CPUs and 1.5 GiB of memory for each."""
-    cpus = min(float(len(os.sched_getaffinity(0))), _cgroup_cpus())
-    return max(1, int(min(cpus, _memory_bytes() / (1.5 * 2**30))))

@@ -1,98 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""Where this package may write: the user's cache directory, and a local one for locks and cargo's target folder."""
+"""Where this package reads and writes: a chain of cache directories, and a local one for locks and cargo's target.
+
+``TILEGYM_RS_CACHE_DIR`` is a chain like PATH, ``A:B:C``: everything is written to A, and what A lacks is looked for in
+B and C, which are only read. An empty A is the user's own cache directory, ``off`` a private one that goes at the exit.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
-import stat
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ..errors import ToolchainError
+from .mounts import mount_of
+from .mounts import reading_refusal
+from .mounts import refusal
 
 CACHE_VARIABLE = "TILEGYM_RS_CACHE_DIR"
+OFF = "off"
 
-# flock and rename across hosts are not dependable there, and cargo itself skips its lock on NFS.
-_NETWORK_FILESYSTEMS = (
-    " nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs ceph glusterfs panfs wekafs afs 9p orangefs pvfs2 ocfs2 gfs2 "
-)
+_passing: dict[int, Path] = {}
 
 
-@dataclass(frozen=True)
-class Mount:
-    """The filesystem a path lives on.
-
-    Attributes:
-        point: where it is mounted.
-        kind: its type as the kernel names it (``ext4``, ``nfs4``, ``fuse.sshfs``).
-        noexec: shared libraries cannot be mapped from it.
-    """
-
-    point: str
-    kind: str
-    noexec: bool
-
-    @property
-    def network(self) -> bool:
-        """Whether other hosts may see the same files."""
-        return f" {self.kind} " in _NETWORK_FILESYSTEMS or self.kind in ("fuse.sshfs", "fuse.ceph", "fuse.glusterfs")
-
-
-def mount_of(path: Path) -> Mount:
-    """Return the mount of ``path`` (it need not exist). Unknown when ``/proc/mounts`` cannot be read."""
-    target = os.path.realpath(path)
-    best = Mount("/", "unknown", False)
-    try:
-        lines = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return best
-    for line in lines:
-        fields = line.split(" ")
-        if len(fields) < 4:
-            continue
-        point = fields[1].replace("\\040", " ")
-        inside = target == point or target.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best.point):
-            best = Mount(point, fields[2], "noexec" in fields[3].split(","))
-    return best
-
-
-def refusal(path: Path, *, tighten: bool = True) -> str | None:
-    """Make ``path`` a private directory and try it out; return why it cannot be used, or ``None``.
-
-    ``tighten`` takes other users' write permission away instead of refusing such a directory. The owner is checked
-    because code from this directory is loaded into the process; the write is a real one because permission bits say
-    nothing on read-only mounts, full disks and squashed network shares.
-    """
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
-    except OSError as error:
-        return f"cannot be created ({error.strerror or error})"
-    if not stat.S_ISDIR(status.st_mode):
-        return "is not a directory"
-    if status.st_uid != os.geteuid():
-        return f"belongs to uid {status.st_uid}, not to this process's uid {os.geteuid()}"
-    if status.st_mode & 0o022:
-        if not tighten:
-            return f"can be written by others (mode {status.st_mode & 0o777:o}; `chmod go-w` it)"
-        try:
-            path.chmod(0o700)
-        except OSError as error:
-            return f"others can write to it and its mode cannot be changed ({error.strerror or error})"
-    try:
-        with tempfile.NamedTemporaryFile(dir=path, prefix=".probe-") as probe:
-            probe.write(b"x")
-            probe.flush()
-    except OSError as error:
-        return f"cannot be written ({error.strerror or error})"
-    if mount_of(path).noexec:
-        return "is on a filesystem mounted noexec, so the built library could not be loaded from it"
-    return None
+def _chain() -> list[str]:
+    return [part.strip() for part in os.environ.get(CACHE_VARIABLE, "").split(os.pathsep)]
 
 
 def _private_temporary() -> Iterator[Path]:
@@ -111,26 +47,46 @@ def _user_cache() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the directory for everything this package keeps: mode 0700, ours, writable, not mounted noexec.
+    """Return the directory that everything is written to: mode 0700, ours, writable, not mounted noexec.
 
-    ``TILEGYM_RS_CACHE_DIR`` when set, and then no other; else the user's cache directory; else a private folder under
-    the temporary directory with one warning.
+    The first of ``TILEGYM_RS_CACHE_DIR`` when set, and then no other; else the user's cache directory; else a private
+    folder under the temporary directory with one warning.
 
     Raises:
         ToolchainError: ``TILEGYM_RS_CACHE_DIR`` cannot be used, or no candidate can.
     """
-    environment = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", "TMPDIR")
-    return _choose_cache(tuple(os.environ.get(name, "") for name in environment), os.geteuid())
+    first = _chain()[0]
+    if first == OFF:
+        return _passing_dir()
+    environment = (first, *(os.environ.get(name, "") for name in ("XDG_CACHE_HOME", "HOME", "TMPDIR")))
+    return _choose_cache(environment, os.geteuid())
+
+
+def read_only_dirs() -> tuple[Path, ...]:
+    """Return the directories that are only read, from ``TILEGYM_RS_CACHE_DIR`` after its first.
+
+    Raises:
+        ToolchainError: one is not there, or somebody else could put code into it.
+    """
+    return _choose_read_only(tuple(part for part in _chain()[1:] if part))
+
+
+def cache_dirs() -> tuple[Path, ...]:
+    """Return where things are looked for: `cache_dir` first, then `read_only_dirs`."""
+    return (cache_dir(), *read_only_dirs())
 
 
 @lru_cache(maxsize=16)
 def _choose_cache(environment: tuple[str, ...], _uid: int) -> Path:
-    explicit = environment[0].strip()
+    explicit = environment[0]
     if explicit:
         path = Path(explicit).expanduser().absolute()
         why = refusal(path, tighten=False)
         if why is not None:
-            raise ToolchainError(f"{CACHE_VARIABLE}={path} {why}. Set it to a directory of your own, or unset it.")
+            raise ToolchainError(
+                f"{CACHE_VARIABLE}={path} {why}. Set it to a directory of your own, or unset it; to only read from it, "
+                f"write a colon before it: {CACHE_VARIABLE}=:{path}"
+            )
         return path
     rejected: list[str] = []
     for path in (_user_cache(), *_private_temporary()):
@@ -147,6 +103,34 @@ def _choose_cache(environment: tuple[str, ...], _uid: int) -> Path:
         rejected.append(f"{path} {why}")
     tried = "\n".join(f"  {line}" for line in rejected)
     raise ToolchainError(f"no directory to keep builds in; tried:\n{tried}\nSet {CACHE_VARIABLE} to a writable one.")
+
+
+@lru_cache(maxsize=16)
+def _choose_read_only(parts: tuple[str, ...]) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for part in parts:
+        path = Path(part).expanduser().absolute()
+        why = reading_refusal(path)
+        if why is not None:
+            raise ToolchainError(f"{path}, named in {CACHE_VARIABLE} to be read, {why}. Mend that, or take it out.")
+        found.append(path)
+    return tuple(found)
+
+
+def _passing_dir() -> Path:
+    process = os.getpid()
+    if process not in _passing:
+        made = Path(tempfile.mkdtemp(prefix="tilegym-rs-off-"))
+        if _passing.setdefault(process, made) is made:
+            atexit.register(_remove_passing, process)
+        else:  # another thread was faster
+            made.rmdir()
+    return _passing[process]
+
+
+def _remove_passing(process: int) -> None:
+    if os.getpid() == process:  # a forked child runs its parent's exit functions too
+        shutil.rmtree(_passing[process], ignore_errors=True)
 
 
 def local_dir() -> Path:
@@ -176,13 +160,34 @@ def _choose_local(cache: str, _environment: str) -> Path:
     )
 
 
+def made(path: Path) -> Path:
+    """Return ``path``, a directory that is made private if it is missing.
+
+    Raises:
+        ToolchainError: it cannot be made, such as on a full disk.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolchainError(
+            f"{path} cannot be made: {error.strerror or error}. Free some disk space, or set {CACHE_VARIABLE} to "
+            "another directory."
+        ) from error
+    return path
+
+
 def prefix_dir() -> Path:
-    """Return the folder that holds the private prefixes, one subfolder per lock."""
+    """Return the folder that private prefixes are installed in, one subfolder per lock."""
     return cache_dir() / "prefix"
 
 
+def prefix_dirs() -> list[Path]:
+    """Return the folders that private prefixes are looked for in."""
+    return [each / "prefix" for each in cache_dirs()]
+
+
 def store_dir() -> Path:
-    """Return the folder of the cubin store."""
+    """Return the folder of the cubin store that is written to."""
     return cache_dir() / "store"
 
 
@@ -191,9 +196,19 @@ def tune_dir() -> Path:
     return cache_dir() / "tune"
 
 
+def store_dirs() -> list[Path]:
+    """Return the folders of the cubin stores that are read."""
+    return [each / "store" for each in cache_dirs()]
+
+
 def build_dir() -> Path:
-    """Return the folder of the published libraries."""
+    """Return the folder that libraries are published in."""
     return cache_dir() / "build"
+
+
+def build_dirs() -> list[Path]:
+    """Return the folders that published libraries are looked for in."""
+    return [each / "build" for each in cache_dirs()]
 
 
 def target_dir() -> Path:
@@ -203,6 +218,4 @@ def target_dir() -> Path:
 
 def lock_dir() -> Path:
     """Return the folder of the lock files, made if missing."""
-    path = local_dir() / "locks"
-    path.mkdir(mode=0o700, exist_ok=True)
-    return path
+    return made(local_dir() / "locks")

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,22 +19,21 @@ from typing import Literal
 from ..errors import TilegymRsError
 from . import dirs
 from . import install
+from . import packages
 from . import prefix
 from .cargo import find_cargo
 from .cargo import find_cc
 from .cargo import find_libclang
+from .cargo import libclang_folders
 from .cargo import probe_headers
-from .env import tileiras_env
+from .mounts import mount_of
 from .toolkit import SETUP
 from .toolkit import TILEIRAS_VERSION
+from .toolkit import architectures
 from .toolkit import survey
 
 Status = Literal["ok", "note", "no-gpu", "fail"]
 WORKS, CPU_ONLY, CANNOT = 0, 1, 2
-
-REQUIRED = ("torch", "cffi", "filelock", "numpy", "ml_dtypes", "pyelftools")
-OPTIONAL = ("tilegym", "cuda-tile", "pytest", "nvidia-ml-py")
-TILEGYM_TESTED = "1.5.1"
 
 
 @dataclass(frozen=True)
@@ -81,30 +77,19 @@ def _platform() -> Iterator[Finding]:
     )
 
 
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _python_packages() -> Iterator[Finding]:
-    for name in REQUIRED:
-        version = _version(name)
-        fix = "" if version else f"pip install {name}, or `tilegym-rs setup --parity`"
-        yield Finding("python packages", "ok" if version else "fail", f"{name} {version or 'missing'}", fix)
-    version = _version("filelock")
-    if version and tuple(map(int, version.split(".")[:2])) < (3, 30):
-        text = f"filelock {version} may fall back to locks that outlive their owner"
-        yield Finding("python packages", "fail", text, "pip install 'filelock>=3.30'")
-    for name in OPTIONAL:
-        version = _version(name)
-        text = f"{name} {version or 'missing (ported ops and the parity run need it)'}"
-        fix = "" if version else "`tilegym-rs setup --parity`"
-        if name == "tilegym" and version and version != TILEGYM_TESTED:
-            text, fix = f"{text}, tested is {TILEGYM_TESTED}", f"pip install --no-deps tilegym=={TILEGYM_TESTED}"
-        yield Finding("python packages", "ok" if version and not fix else "note", text, fix)
-    if _version("tilegym"):
+    for wanted in packages.requirements():
+        version = packages.installed(wanted.name)
+        if version is not None and wanted.fits(version):
+            yield Finding("python packages", "ok", f"{wanted.name} {version}")
+            continue
+        text = f"{wanted.name} is missing" if version is None else f"{wanted.name} {version}, needed is {wanted}"
+        if not wanted.extra:
+            yield Finding("python packages", "fail", text, f"pip install '{wanted}'")
+        else:
+            text = f"{text} (ported ops and the parity run need it)"
+            yield Finding("python packages", "note", text, f"`tilegym-rs setup --parity`, or pip install '{wanted}'")
+    if packages.installed("tilegym"):
         text = "backend `cutile_rs` is this package; `cutile-rs` (hyphen) is TileGym's own"
         yield Finding("python packages", "ok", text)
 
@@ -147,14 +132,10 @@ def _libclang() -> Iterator[Finding]:
     toolkit, _ = survey(headers=True)
     clang = find_libclang(toolkit)
     if clang is None:
-        yield Finding(
-            "libclang", _library_needed(), "not found", "`tilegym-rs setup`, or `apt-get install libclang-dev`"
-        )
+        text = f"not found in {', '.join(str(folder) for folder in libclang_folders(toolkit))}"
+        yield Finding("libclang", _library_needed(), text, "`tilegym-rs setup`, or `apt-get install libclang-dev`")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "probe.c"
-        source.write_text("#include <stddef.h>\nsize_t probe;\n", encoding="ascii")
-        good = probe_headers(clang, source)
+    good = probe_headers(clang)
     fix = "" if good else 'install clang, or BINDGEN_EXTRA_CLANG_ARGS="-I$(gcc -print-file-name=include)"'
     text = str(clang.library) if good else f"{clang.library} cannot compile `#include <stddef.h>`"
     yield Finding("libclang", "ok" if good else _library_needed(), text, fix)
@@ -215,36 +196,35 @@ def _gpu() -> Iterator[Finding]:
     if answer is None or answer.returncode != 0:
         yield Finding("gpu", "no-gpu", "nvidia-smi sees no GPU", "pass the device to this container or job")
         return
-    known = _architectures()
+    toolkit, _ = survey()
+    known = architectures(toolkit.tileiras) if toolkit else ()
     for line in answer.stdout.strip().splitlines():
         arch = "sm_" + line.split(",")[1].strip().replace(".", "")
         unknown = bool(known) and arch not in known
-        fix = f"this tileiras assembles for {', '.join(sorted(known))}" if unknown else ""
+        fix = f"this tileiras assembles for {', '.join(known)}" if unknown else ""
         yield Finding("gpu", "no-gpu" if unknown else "ok", f"{line.strip()} ({arch})", fix)
-
-
-def _architectures() -> set[str]:
-    """Return the architectures tileiras names in its help, empty when it names none."""
-    toolkit, _ = survey()
-    if toolkit is None:
-        return set()
-    command = [str(toolkit.tileiras), "--help"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, env=tileiras_env(), check=False)
-    return set(re.findall(r"\bsm_\d+[af]?\b", answer.stdout + answer.stderr))
 
 
 def _cache() -> Iterator[Finding]:
     cache = dirs.cache_dir()
-    mount = dirs.mount_of(cache)
-    free = shutil.disk_usage(cache).free / 1e9
-    mode = cache.stat().st_mode & 0o777
-    text = f"{cache}, mode {mode:o}, {free:.1f} GB free, on {mount.kind}"
-    low = free < 1.5
-    yield Finding("cache", "note" if low else "ok", text, "a cold build takes 1.2 GB" if low else "")
-    if mount.network:
+    yield _directory(cache, "written to", "a cold build takes 1.2 GB")
+    for path in dirs.read_only_dirs():
+        yield _directory(path, "only read", "")
+    local = dirs.local_dir()
+    if local != cache:
         yield Finding(
-            "cache", "note", f"on a network filesystem; locks and cargo's target folder are in {dirs.local_dir()}"
+            "cache", "note", f"{cache} is on a network filesystem, so locks and cargo's target folder are local"
         )
+        yield _directory(local, "written to", "a cold build takes 1.2 GB")
+
+
+def _directory(path: Path, use: str, low: str) -> Finding:
+    mount = mount_of(path)
+    status = path.stat()
+    free = shutil.disk_usage(path).free / 1e9
+    text = f"{path}, {use}, owner {status.st_uid}, mode {status.st_mode & 0o777:o}, {free:.1f} GB free, on {mount.kind}"
+    little = bool(low) and free < 1.5
+    return Finding("cache", "note" if little else "ok", text, low if little else "")
 
 
 LAYERS: tuple[Callable[[], Iterator[Finding]], ...] = (

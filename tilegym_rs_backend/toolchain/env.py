@@ -57,6 +57,7 @@ def cargo_env(toolkit: Toolkit | None, build_id: str) -> dict[str, str]:
         build_id: compiled into the library as ``cutile_build_id()``; empty for none.
     """
     from . import cargo
+    from . import limits
 
     environment = {name: value for name, value in tileiras_env().items() if name not in _CARGO_VARIABLES}
     if toolkit is not None:
@@ -67,7 +68,7 @@ def cargo_env(toolkit: Toolkit | None, build_id: str) -> dict[str, str]:
         if clang.arguments and not environment.get("BINDGEN_EXTRA_CLANG_ARGS"):
             environment["BINDGEN_EXTRA_CLANG_ARGS"] = " ".join(clang.arguments)
     environment["CARGO_TARGET_DIR"] = str(_target(environment))
-    environment.setdefault("CARGO_BUILD_JOBS", str(cargo.build_jobs()))
+    environment.setdefault("CARGO_BUILD_JOBS", str(limits.build_jobs()))
     if build_id:
         environment["CUTILE_BUILD_ID"] = build_id
     return environment

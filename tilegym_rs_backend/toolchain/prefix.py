@@ -8,7 +8,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from .dirs import prefix_dir
+from .dirs import prefix_dirs
 
 LOCKS = Path(__file__).parent / "locks"
 STAMP = "installed.json"
@@ -21,9 +21,14 @@ def lock_hash(name: str) -> str:
     return hashlib.sha256(_LAYOUT + (LOCKS / f"{name}.txt").read_bytes()).hexdigest()[:16]
 
 
+def _place(name: str) -> Path:
+    places = [folder / name for folder in prefix_dirs()]
+    return next((place for place in places if (place / STAMP).is_file()), places[0])
+
+
 def toolkit_prefix() -> Path:
     """Return the folder of the CUDA pieces and libclang; it exists once they are installed."""
-    return prefix_dir() / f"cuda-{lock_hash('toolkit')}"
+    return _place(f"cuda-{lock_hash('toolkit')}")
 
 
 def toolkit_root() -> Path:
@@ -38,4 +43,4 @@ def libclang_folder() -> Path:
 
 def cupti_prefix() -> Path:
     """Return the folder to put on ``sys.path`` for ``import cupti``; its extension modules fit this Python alone."""
-    return prefix_dir() / f"cupti-cp{sys.version_info[0]}{sys.version_info[1]}-{lock_hash('cupti')}"
+    return _place(f"cupti-cp{sys.version_info[0]}{sys.version_info[1]}-{lock_hash('cupti')}")

@@ -47,6 +47,11 @@ class Toolkit:
         """Whether its tileiras is the version this package is tested with."""
         return self.tileiras_version == TILEIRAS_VERSION
 
+    @property
+    def label(self) -> str:
+        """The tileiras as reports name it: an untested one is marked."""
+        return self.tileiras_version if self.tested else f"{self.tileiras_version} (not the tested {TILEIRAS_VERSION})"
+
 
 def cuda_version(root: Path) -> int:
     """Return ``CUDA_VERSION`` of the cuda.h under ``root``, 0 when there is none."""
@@ -81,6 +86,42 @@ def _tileiras_version(tileiras: str, _mtime_ns: int, _size: int) -> str:
         said = (answer.stdout + answer.stderr).strip().splitlines()[:1]
         raise ToolchainError(f"{tileiras} --version gave no version (status {answer.returncode}: {said})")
     return match.group(1)
+
+
+def architectures(tileiras: Path) -> tuple[str, ...]:
+    """Return the architectures that ``tileiras`` names in its help (``sm_90``), in order; empty when it names none."""
+    status = tileiras.stat()
+    return _architectures(str(tileiras), status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=64)
+def _architectures(tileiras: str, _mtime_ns: int, _size: int) -> tuple[str, ...]:
+    try:
+        answer = subprocess.run(
+            [tileiras, "--help"], capture_output=True, text=True, timeout=120, env=tileiras_env(), check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = set(re.findall(r"\bsm_(\d+)([af]?)\b", answer.stdout + answer.stderr))
+    return tuple(f"sm_{number}{letter}" for number, letter in sorted(found, key=lambda each: (int(each[0]), each[1])))
+
+
+def check_arch(arch: str, where: str) -> None:
+    """Refuse an architecture that the tileiras in use does not know, before anything is built for it.
+
+    Without a tileiras nothing is known, and nothing refused: a warm host has the machine code already.
+
+    Raises:
+        ToolchainError: naming ``where`` the architecture comes from and those that would do.
+    """
+    toolkit, _ = survey()
+    known = architectures(toolkit.tileiras) if toolkit is not None else ()
+    if toolkit is not None and known and arch not in known:
+        raise ToolchainError(
+            f"{where} is {arch}, and tileiras {toolkit.tileiras_version} assembles for {', '.join(known)} only; no "
+            "kernel of this package can run there. Use tilegym.set_backend('cutile') or another GPU, or point "
+            "TILEGYM_RS_TOOLKIT at a toolkit that knows it."
+        )
 
 
 def inspect(candidate: Candidate, *, headers: bool) -> Toolkit | str:

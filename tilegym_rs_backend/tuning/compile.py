@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .. import artifacts
 from ..errors import TilegymRsError
 from ..target import recorder_target
-from ..toolchain.cargo import build_jobs
+from ..toolchain.limits import build_jobs
 from .resources import Resources
 from .space import Launch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Build a copy of the Rust crate with one kernel file more, by the lazy builder, and ask it for bytecode."""
+"""Build a copy of the Rust crate with kernel files more, by the lazy builder, and ask it for bytecode."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ class OwnLaunch:
 
 
 def crate_with_own_kernels(folder: Path) -> Path:
-    """The crate's sources and the test's kernel file, in a folder that keeps its name so that cargo can reuse all."""
+    """The crate's sources, the test's kernel file and that of docs/own_crate.md: one build for all."""
+    import page
+
     from tilegym_rs_backend.build import rust_root
 
     root = folder / "own_kernels"
     shutil.copytree(rust_root(), root, ignore=shutil.ignore_patterns("target"), dirs_exist_ok=True)
     shutil.copy(SOURCE, root / "src" / "ops" / SOURCE.name)
+    (root / "src" / "ops" / "scale.rs").write_text(page.files()["my_crate/src/ops/scale.rs"])
     listed = root / "src" / "ops" / "mod.rs"
-    names = sorted({*_modules(listed.read_text()), SOURCE.stem})
+    names = sorted({*_modules(listed.read_text()), SOURCE.stem, "scale"})
     listed.write_text("".join(f"pub mod {name};\n" for name in names))
     return root
 
