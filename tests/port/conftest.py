@@ -3,6 +3,46 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 # Kernels shared by several test files of this folder.
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "own")]
+
+
+@pytest.fixture(scope="session")
+def shared_crate(tmp_path_factory):
+    """One crate for all kernels of these tests, right and wrong: what one worker has built, the others find.
+
+    ``launches`` by name, ``kernels`` (PortedKernels), ``wrong`` (mutation -> entry), and what rustc ``refused``.
+    """
+    import mutated_kernels
+    import own_ported
+    from mutations import MUTATIONS
+    from wrong_emitters import written
+
+    from tilegym_rs_backend.errors import ToolchainError
+    from tilegym_rs_backend.port.cached import CachedCrate
+    from tilegym_rs_backend.port.entries import translated
+    from tilegym_rs_backend.port.keys import key_of
+    from tilegym_rs_backend.port.ported import PortedKernels
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if base.name.startswith("popen-gw") else base) / "ported"
+    launches = {**mutated_kernels.launches(), **own_ported.launches()}
+    kernels = PortedKernels(CachedCrate(folder))
+    right = {name: translated(launch) for name, launch in launches.items()}
+    wrong = {mutation.id: written(mutation, launches[mutation.kernel]) for mutation in MUTATIONS}
+    texts = {entry.name: text for entry, text in (*right.values(), *wrong.values())}
+    try:
+        refused = kernels.crate.add({name: text for name, text in texts.items() if not kernels.crate.has(name)})
+        kernels.crate.library()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    for name, (entry, _) in right.items():
+        if entry.name not in refused:
+            kernels.enter(key_of(launches[name]), entry)
+    return SimpleNamespace(
+        launches=launches, kernels=kernels, wrong={name: entry for name, (entry, _) in wrong.items()}, refused=refused
+    )

@@ -214,7 +214,10 @@ def test_a_list_of_tensors_comes_as_words(translations):
 def test_a_kernel_with_a_name_of_the_dsl_is_renamed():
     found = translate(launch(kernels.select, meta(64), 64))
     assert found.entry == "kernel_select"
-    assert translate(launch(kernels.select, meta(64), 64), name="cleared").entry == "cleared"
+    cleared = found.renamed("cleared")
+    assert cleared.entry == cleared.module == "cleared"
+    assert "pub mod cleared {" in cleared.source
+    assert "pub unsafe fn cleared<" in cleared.source
 
 
 def test_a_translation_leaves_no_hooks_behind():

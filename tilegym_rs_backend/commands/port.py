@@ -3,10 +3,11 @@
 
     tilegym-rs port rms_norm gelu
     tilegym-rs port --all --arch sm_90
-    tilegym-rs port validate .cutile_rs/port/rms_norm
+    tilegym-rs port validate .cutile_rs/port/sm_90/rms_norm
 
-Each op's folder holds the sources, the analysis, both sides' Tile IR and machine code, and a summary; each kernel ends
-in a line `VERDICT: ...`. What is there already for the same launch is not made again.
+Stages: preflight, analyze, translate, self-check, host-side, perf. Each ends in a line `VERDICT: ...` per op, and so
+does each launch. An op's folder holds sources, analysis, both sides' Tile IR and machine code, logs, reports and a
+summary; `validate` checks all of it again. A stage whose inputs have not changed is not repeated, a killed run goes on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path(".cutile_rs", "port"), help="default: %(default)s")
     parser.add_argument("--per-kernel", type=int, default=2, metavar="N", help="launches per kernel (default: 2)")
     parser.add_argument("--no-execute", action="store_true", help="leave out the execution on the CPU")
+    parser.add_argument(
+        "--on-refused",
+        metavar="CMD",
+        help="run for a kernel that the translator refuses; it finds refusal.json in the folder where it starts, and "
+        "writes kernel.rs there, which is checked like a translation",
+    )
+    parser.add_argument(
+        "--on-refused-seconds", type=float, default=600.0, metavar="S", help="its time limit (default: 600)"
+    )
     parser.add_argument("--json", action="store_true", help="the summary of all, as JSON on the last line")
 
 
@@ -43,17 +53,24 @@ def run(options: argparse.Namespace) -> int:
     if unknown or not wanted:
         what = f"no op {', '.join(unknown)}" if unknown else "name an op, or --all"
         raise TilegymRsError(f"{what}; ops with parity cases: {', '.join(known)}")
+    from ..port.external import Command
     from ..port.pipeline import Pipeline
 
-    pipeline = Pipeline(options.arch, options.out, per_kernel=options.per_kernel, execute=not options.no_execute)
+    pipeline = Pipeline(
+        options.arch,
+        options.out,
+        per_kernel=options.per_kernel,
+        execute=not options.no_execute,
+        on_refused=Command(options.on_refused, options.on_refused_seconds) if options.on_refused else None,
+    )
     summary = pipeline.run({name: known[name] for name in wanted}, say=print)
     if options.json:
         print_json(summary)
-    return 0 if summary["identical"] == summary["launches"] and not summary["ops_without_launches"] else 1
+    return 0 if summary["launches"] and not summary["failed"] and not summary["not_identical"] else 1
 
 
 def _validate(folders: list[Path]) -> int:
-    from ..port.files import validate
+    from ..port.validate import validate
 
     if not folders:
         raise TilegymRsError("validate: name a folder that `tilegym-rs port` wrote")

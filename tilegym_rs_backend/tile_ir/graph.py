@@ -63,6 +63,16 @@ class Graph:
         """Whether an expression occurs in the function."""
         return number in self.inputs
 
+    def parting(self, other: Graph) -> dict[Op, int]:
+        """Operations that the other graph lacks though it has all they are computed from, with their expressions."""
+        found: dict[Op, int] = {}
+        for number, op in self.nodes.items():
+            if number not in other.nodes and all(
+                other.knows(each) or each in other.nodes for each in self.inputs.get(number, ())
+            ):
+                found.setdefault(op, number)
+        return found
+
 
 def build(function: Function, expressions: Expressions, parameters: Sequence[int] | None = None) -> Graph:
     """Build a function's graph; ``parameters[i]`` is the number under which its parameter i counts (i itself)."""
