@@ -15,7 +15,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "own")]
 def shared_crate(tmp_path_factory):
     """One crate for all kernels of these tests, right and wrong: what one worker has built, the others find.
 
-    ``launches`` by name, ``kernels`` (PortedKernels), ``wrong`` (mutation -> entry), and what rustc ``refused``.
+    ``launches`` by name, ``kernels`` (PortedKernels), ``wrong`` (mutation -> entry), ``plain`` (of "views"), and what
+    rustc ``refused``.
     """
     import mutated_kernels
     import own_ported
@@ -34,7 +35,8 @@ def shared_crate(tmp_path_factory):
     kernels = PortedKernels(CachedCrate(folder))
     right = {name: translated(launch) for name, launch in launches.items()}
     wrong = {mutation.id: written(mutation, launches[mutation.kernel]) for mutation in MUTATIONS}
-    texts = {entry.name: text for entry, text in (*right.values(), *wrong.values())}
+    plain = translated(launches["views"], plain=True)
+    texts = {entry.name: text for entry, text in (*right.values(), *wrong.values(), plain)}
     try:
         refused = kernels.crate.add({name: text for name, text in texts.items() if not kernels.crate.has(name)})
         kernels.crate.library()
@@ -44,5 +46,9 @@ def shared_crate(tmp_path_factory):
         if entry.name not in refused:
             kernels.enter(key_of(launches[name]), entry)
     return SimpleNamespace(
-        launches=launches, kernels=kernels, wrong={name: entry for name, (entry, _) in wrong.items()}, refused=refused
+        launches=launches,
+        kernels=kernels,
+        plain=plain[0],
+        wrong={name: entry for name, (entry, _) in wrong.items()},
+        refused=refused,
     )

@@ -3,6 +3,7 @@
 
     tilegym-rs port rms_norm gelu
     tilegym-rs port --all --arch sm_90
+    tilegym-rs port my_kernels.py:my_program
     tilegym-rs port validate .cutile_rs/port/sm_90/rms_norm
 
 Stages: preflight, analyze, translate, self-check, host-side, perf. Each ends in a line `VERDICT: ...` per op, and so
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ..errors import TilegymRsError
 from . import print_json
@@ -23,7 +25,12 @@ HELP = "translate cuTile Python kernels to Rust and compare the machine code"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("ops", metavar="OP", nargs="*", help="ops with parity cases; or: validate DIR ...")
+    parser.add_argument(
+        "ops",
+        metavar="OP",
+        nargs="*",
+        help="ops with parity cases, programs as FILE.py:FUNCTION (called with a device), or: validate DIR ...",
+    )
     parser.add_argument("--all", action="store_true", help="every op")
     parser.add_argument("--arch", default="sm_90", help="default: %(default)s")
     parser.add_argument("--out", type=Path, default=Path(".cutile_rs", "port"), help="default: %(default)s")
@@ -47,8 +54,13 @@ def run(options: argparse.Namespace) -> int:
         return _validate([Path(each) for each in options.ops[1:]])
     from pytest_cutile_rs.suites import suites
 
-    known = suites()
-    wanted = list(known) if options.all else options.ops
+    from ..port.program import load
+
+    known: dict[str, Any] = dict(suites())
+    programs = [load(each) for each in options.ops if ":" in each]
+    known.update((program.name, program) for program in programs)
+    named = [each for each in options.ops if ":" not in each] + [program.name for program in programs]
+    wanted = list(known) if options.all else named
     unknown = sorted(set(wanted) - set(known))
     if unknown or not wanted:
         what = f"no op {', '.join(unknown)}" if unknown else "name an op, or --all"

@@ -103,7 +103,7 @@ def compare_launch(
 
 def ir_verdict(ours: bytes, theirs: bytes, arch: str) -> Verdict:
     """Compare two bytecodes of one kernel each."""
-    return tile_ir_verdict.compare(_only(ours), _only(theirs), arch)
+    return tile_ir_verdict.compare(kernel_in(ours), kernel_in(theirs), arch)
 
 
 def translated_bytecode(kernels: PortedKernels, launch: CapturedLaunch, entry: Entry) -> bytes:
@@ -121,8 +121,9 @@ def translated_bytecode(kernels: PortedKernels, launch: CapturedLaunch, entry: E
 
 def kernel_of(file: Path) -> Function | None:
     """Read the kernel of a bytecode file, None where there is no file."""
-    return _only(file.read_bytes()) if file.is_file() else None
+    return kernel_in(file.read_bytes()) if file.is_file() else None
 
 
-def _only(code: bytes) -> Function:
+def kernel_in(code: bytes) -> Function:
+    """Return the kernel of a bytecode."""
     return next(function for function in read_module(code).functions if function.is_entry)

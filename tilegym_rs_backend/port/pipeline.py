@@ -259,6 +259,8 @@ class Pipeline:
         wrong = [work.verdicts[name] for name in ("self-check", "host-side") if work.verdicts[name].status != PASS]
         if wrong:
             measured = performance.Measured(NOT_RUN, f"{wrong[0].stage} did not pass, so there is nothing to time")
+        elif not any(case.perf for case in work.suite.cases):
+            measured = performance.Measured(NOT_RUN, f"{work.name} has no perf case")
         elif gpu:
             measured = self._gate.measure(work.name, arch, work.folder)
         found = self._residual(work, measured)

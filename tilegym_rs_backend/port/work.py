@@ -76,6 +76,7 @@ class Work:
     def analyze(self, per_kernel: int) -> None:
         """Say what there is to port, unless nothing it is made from has changed."""
         made_from = [sources_hash(name) for name in ("tilegym", "pytest_cutile_rs", "tilegym_rs_backend")]
+        made_from += [files.sha256(path.parent, path.name) for path in getattr(self.suite, "sources", ())]
         if self.kept("analyze", self.arch, per_kernel, versions(), *made_from):
             self.analysis = files.read_json(self.folder, files.ANALYSIS)
             return
