@@ -52,3 +52,31 @@ def shared_crate(tmp_path_factory):
         wrong={name: entry for name, (entry, _) in wrong.items()},
         refused=refused,
     )
+
+
+@pytest.fixture
+def kernels(shared_crate, monkeypatch):
+    """What the stages take for the process's translations: those of the shared crate."""
+    from tilegym_rs_backend.port import hostside
+    from tilegym_rs_backend.port import pipeline
+    from tilegym_rs_backend.port import program
+    from tilegym_rs_backend.port.ported import PortedKernels
+    from tilegym_rs_backend.port.preflight import preflight
+
+    ready = preflight("sm_90")
+    if ready.status != "PASS":
+        pytest.skip(ready.reason)
+    found = PortedKernels(shared_crate.kernels.crate)
+    for module in (hostside, pipeline, program):
+        monkeypatch.setattr(module, "redirect", lambda: SimpleNamespace(kernels=found))
+    return found
+
+
+@pytest.fixture
+def ported(kernels, tmp_path):
+    """One program taken through the stages: its folder, the summary of the run, the lines that were said."""
+    from pipeline_runs import program
+    from pipeline_runs import run
+
+    summary, lines = run(tmp_path, program("outer"))
+    return tmp_path / "sm_90" / "outer", summary, lines

@@ -1,106 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""The stages on programs of our own: what they say, what they leave, what is repeated, what validation finds."""
+"""The stages on programs of our own: what they say, what they leave, what is repeated."""
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch")
-ct = pytest.importorskip("cuda.tile")
+pytest.importorskip("torch")
+pytest.importorskip("cuda.tile")
 pytest.importorskip("tilegym")
 
-import port_kernels  # noqa: E402
-import refused_kernels  # noqa: E402
-from own_ported import PROGRAMS  # noqa: E402
+from pipeline_runs import FakeGate
+from pipeline_runs import case
+from pipeline_runs import program
+from pipeline_runs import run
+from pipeline_runs import timed
+from pipeline_runs import waits
+from pipeline_runs import without_map
 
-from tilegym_rs_backend.errors import TilegymRsError  # noqa: E402
-from tilegym_rs_backend.port import files  # noqa: E402
-from tilegym_rs_backend.port import pipeline as stages  # noqa: E402
-from tilegym_rs_backend.port.cached import CachedCrate  # noqa: E402
-from tilegym_rs_backend.port.entries import translated  # noqa: E402
-from tilegym_rs_backend.port.external import Command  # noqa: E402
-from tilegym_rs_backend.port.journal import STAGES  # noqa: E402
-from tilegym_rs_backend.port.journal import Verdict  # noqa: E402
-from tilegym_rs_backend.port.launches import case_launches  # noqa: E402
-from tilegym_rs_backend.port.performance import judged  # noqa: E402
-from tilegym_rs_backend.port.pipeline import Pipeline  # noqa: E402
-from tilegym_rs_backend.port.ported import PortedKernels  # noqa: E402
-from tilegym_rs_backend.port.preflight import preflight  # noqa: E402
-from tilegym_rs_backend.port.program import ProgramSuite  # noqa: E402
-from tilegym_rs_backend.port.program import load  # noqa: E402
-from tilegym_rs_backend.port.translate import Refused  # noqa: E402
-from tilegym_rs_backend.port.validate import validate  # noqa: E402
+from tilegym_rs_backend.errors import TilegymRsError
+from tilegym_rs_backend.port import files
+from tilegym_rs_backend.port import pipeline as stages
+from tilegym_rs_backend.port.journal import STAGES
+from tilegym_rs_backend.port.journal import Verdict
+from tilegym_rs_backend.port.ported import PortedKernels
+from tilegym_rs_backend.port.preflight import preflight
+from tilegym_rs_backend.port.program import ProgramSuite
+from tilegym_rs_backend.port.program import load
+from tilegym_rs_backend.port.validate import validate
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
-
-if preflight("sm_90").status != "PASS":
-    pytest.skip(preflight("sm_90").reason, allow_module_level=True)
-
-
-def asked(grid, kernel, args):
-    ct.launch(torch.cuda.current_stream(), grid, kernel, args)
-
-
-def program(name):
-    return ProgramSuite(lambda device: PROGRAMS[name](asked, device), name)
-
-
-def waits(device):
-    asked((4,), refused_kernels.waits, (torch.zeros(1024, device=device), 256))
-
-
-@pytest.fixture
-def kernels(shared_crate, monkeypatch):
-    """The shared crate's entries answer, those of another run's map do not."""
-    found = PortedKernels(CachedCrate(shared_crate.kernels.crate.folder))
-    monkeypatch.setattr(stages, "redirect", lambda: type("R", (), {"kernels": found}))
-    from tilegym_rs_backend.port import hostside
-    from tilegym_rs_backend.port import program as programs
-
-    monkeypatch.setattr(hostside, "redirect", stages.redirect)
-    monkeypatch.setattr(programs, "redirect", stages.redirect)
-    return found
-
-
-class FakeGate:
-    """A GPU that gives what it is told to."""
-
-    def __init__(self, *cases):
-        self.cases, self.asked = list(cases), 0
-
-    def where(self, arch):
-        return "a fake"
-
-    def why(self, arch):
-        return ""
-
-    def measure(self, op, arch, folder):
-        self.asked += 1
-        return judged(self.cases)
-
-
-def run(out, *suites, say=None, **options):
-    lines = []
-
-    def both(line):
-        lines.append(line)
-        if say is not None:
-            say(line)
-
-    summary = Pipeline("sm_90", out, **options).run({suite.name: suite for suite in suites}, both)
-    return summary, lines
-
-
-@pytest.fixture
-def ported(kernels, tmp_path):
-    summary, lines = run(tmp_path, program("outer"))
-    return tmp_path / "sm_90" / "outer", summary, lines
 
 
 def test_every_stage_ends_in_a_verdict(ported):
@@ -155,75 +86,6 @@ def test_a_killed_run_goes_on(kernels, tmp_path, stage):
     assert validate(tmp_path / "sm_90" / "collatz") == []
 
 
-def damage(folder, name, change):
-    path = next(iter(sorted(folder.glob(name))))
-    path.write_bytes(change(path.read_bytes()))
-
-
-def rehash(folder, name):
-    """Let the state agree with a changed file, as somebody would who hides it."""
-    state = json.loads((folder / files.STATE).read_text())
-    for stage in state["stages"].values():
-        if name in stage["files"]:
-            stage["files"][name] = files.sha256(folder, name)
-    (folder / files.STATE).write_text(json.dumps(state))
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "problem"),
-    [
-        (
-            "analysis.json",
-            lambda text: text.replace(b'"rtol"', b'"rtal"').replace(b'"op": "outer"', b'"op": "inner"'),
-            "op is not what",
-        ),
-        ("summary.json", lambda text: text.replace(b"SASS-IDENTICAL", b"SASS-DIFFERENT"), "is not what state.json"),
-        ("sources/*.rs", lambda text: text.replace(b" * ", b" + "), "is not the one that its name stands for"),
-        (
-            "cubins/*.ours.cubin",
-            lambda text: text.replace(b"\x00\x00\x00\x00\x00\x00\x00\x00", b"\x01" * 8),
-            "ours.cubin",
-        ),
-        ("ir/*.ours.txt", lambda text: text.replace(b"mulf", b"addf"), "is not the text of"),
-        ("ir/*.theirs.tileirbc", lambda text: text[:-40], "cannot be read"),
-        (
-            "correctness.log",
-            lambda text: text.replace(b"] PASS BIT-EQUAL", b"] FAIL 3 of 4 bytes"),
-            "its files say FAIL",
-        ),
-        ("host.log", lambda text: b"FAIL " + text, "host.log says otherwise"),
-        ("performance.log", lambda text: b"VERDICT: PASS 9 cases\n", "does not end in"),
-        ("differences.txt", lambda text: b"something\n", "is not the text of differences.json"),
-        ("residual.txt", lambda text: b"something\n", "is not the text of residual.json"),
-    ],
-)
-def test_validation_finds_what_was_changed(ported, name, change, problem):
-    folder, _, _ = ported
-    damage(folder, name, change)
-    [path] = [path for path in sorted(folder.glob(name))][:1]
-    relative = str(path.relative_to(folder))
-    if name != files.SUMMARY:
-        assert any(f"{relative} is not what stage" in line for line in validate(folder))
-    rehash(folder, relative)
-    found = validate(folder)
-    assert any(problem in line for line in found), found
-
-
-@pytest.mark.parametrize("name", files.FIXED)
-def test_a_file_that_is_missing_is_named(ported, name):
-    folder, _, _ = ported
-    (folder / name).unlink()
-    assert validate(folder) == [f"{name} is missing"]
-
-
-def test_a_state_that_skips_a_stage_is_found(ported):
-    folder, _, _ = ported
-    state = json.loads((folder / files.STATE).read_text())
-    del state["stages"]["host-side"]
-    (folder / files.STATE).write_text(json.dumps(state))
-    assert any("the stages are" in line for line in validate(folder))
-
-
 def test_the_analysis_says_what_there_is(ported):
     folder, _, _ = ported
     analysis = json.loads((folder / files.ANALYSIS).read_text())
@@ -236,77 +98,6 @@ def test_the_analysis_says_what_there_is(ported):
     [variant] = analysis["variants"]
     assert variant["baseline"]["peer"] == "cutile-python"
     assert variant["baseline"]["not_compared"]["triton-tileir"].startswith("not compared")
-
-
-def test_a_refused_kernel_is_diagnosed_and_the_others_go_on(kernels, tmp_path):
-    summary, lines = run(tmp_path, ProgramSuite(waits, "waits"), program("moments"))
-    assert any(line.startswith("VERDICT: FAIL REFUSED waits waits[call] ") for line in lines)
-    assert any(
-        line.startswith("VERDICT: FAIL self-check waits: 0 of 1 launches identical; waits REFUSED, kernel fault")
-        for line in lines
-    )
-    assert any(line.startswith("VERDICT: PASS port moments: 1 of 1") for line in lines)
-    assert list(summary["failed"]) == ["waits"]
-    folder = tmp_path / "sm_90" / "waits"
-    assert validate(folder) == []
-    [row] = json.loads((folder / files.DIFFERENCES).read_text())["launches"]
-    assert "refused_kernels.py:" in row["detail"]
-
-
-def supply(folder, text):
-    """A command that supplies a text."""
-    source = folder / "supplied.rs"
-    source.write_text(text)
-    return Command(f"cp {shlex.quote(str(source))} kernel.rs")
-
-
-def test_a_supplied_source_goes_through_the_same_checks(kernels, tmp_path):
-    """It does all but the wait: the machine code says no, and it answers nothing."""
-    _, text = translated(port_kernels.launch(port_kernels.select, port_kernels.meta(1024), 256))
-    text = re.sub(r"\bout\b", "x", text)
-    summary, lines = run(tmp_path, ProgramSuite(waits, "waits"), on_refused=supply(tmp_path, text))
-    folder = tmp_path / "sm_90" / "waits"
-    assert any(line.startswith("VERDICT: PASS translate waits: 1 launches, 1 texts, 1 supplied") for line in lines)
-    assert any(line.startswith("VERDICT: FAIL SASS-DIFFERENT waits") for line in lines)
-    [row] = json.loads((folder / files.SUMMARY).read_text())["launches"]
-    assert (row["origin"], row["attempts"]) == ("supplied", [{"front_end": "supplied", "verdict": "SASS-DIFFERENT"}])
-    assert kernels.known(row["key"]) is None
-    [report] = json.loads((folder / files.DIFFERENCES).read_text())["launches"]
-    assert report["fault"] == "kernel"
-    assert any(each["theirs"].startswith("gdc_wait") for each in report["differences"])
-    assert [one["where"] for one in json.loads((folder / files.RESIDUAL).read_text())["reports"]] == ["device"]
-    assert validate(folder) == []
-    assert summary["identical"] == 0
-
-
-def test_a_supplied_source_that_is_identical_answers_from_then_on(kernels, tmp_path, monkeypatch):
-    suite = program("moments")
-    [launch] = case_launches(suite, suite.cases[0], "sm_90")
-    _, text = translated(launch)
-
-    def refusing(launch, **options):
-        raise Refused("tile_anything", "for this test", file=__file__, line=1, kernel=launch.name)
-
-    monkeypatch.setattr("tilegym_rs_backend.port.ported.translated", refusing)
-    monkeypatch.setattr(kernels, "known", without_map(kernels))
-    _, lines = run(tmp_path, suite, on_refused=supply(tmp_path, text))
-    assert any(line.startswith("VERDICT: PASS SASS-IDENTICAL moments") for line in lines)
-    assert any(line.startswith("VERDICT: PASS host-side moments") for line in lines)
-    assert validate(tmp_path / "sm_90" / "moments") == []
-
-
-def without_map(kernels):
-    """`known`, of what this process has entered alone."""
-    return lambda key: kernels._entries.get(key)
-
-
-def test_a_command_that_fails_is_the_diagnosis(kernels, tmp_path):
-    command = Command(f"{sys.executable} -c 'import sys; sys.exit(\"no idea\")'")
-    run(tmp_path, ProgramSuite(waits, "waits"), on_refused=command)
-    [row] = json.loads((tmp_path / "sm_90" / "waits" / files.SUMMARY).read_text())["launches"]
-    assert row["verdict"] == "REFUSED"
-    assert "ended with status 1: no idea" in row["detail"]
-    assert validate(tmp_path / "sm_90" / "waits") == []
 
 
 def test_two_attempts_and_no_more(kernels, tmp_path, monkeypatch):
@@ -340,16 +131,6 @@ def test_two_attempts_and_no_more(kernels, tmp_path, monkeypatch):
         {"front_end": "parity passes", "verdict": "SASS-IDENTICAL"},
     ]
     assert "drop_bounds" in row["passes"]
-
-
-def case(name, status, reason, **data):
-    return {"case": name, "status": status, "reason": reason, "verdict": f"VERDICT: {status} {reason}", "data": data}
-
-
-def timed(name):
-    suite = program(name)
-    suite.cases = (type(suite.cases[0])(name, perf=True),)
-    return suite
 
 
 def test_the_gate_is_asked_where_there_is_a_gpu(kernels, tmp_path):

@@ -79,7 +79,8 @@ def _blamed(error: BuildError, sources: dict[str, str]) -> dict[str, str]:
     if error.log_path is not None and error.log_path.is_file():
         text = error.log_path.read_text(errors="replace")
     found: dict[str, str] = {}
-    for block in re.split(r"\n(?=error)", text):
+    # A warning names files too, and is no reason to leave one out.
+    for block in re.split(r"^(?=error|warning)", text, flags=re.MULTILINE):
         if not block.startswith("error") and "error:" not in block:
             continue
         for name in re.findall(r"src/ops/(\w+)\.rs", block):
