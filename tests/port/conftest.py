@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import re
 import sys
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +17,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "own")]
 def shared_crate(tmp_path_factory):
     """One crate for all kernels of these tests, right and wrong: what one worker has built, the others find.
 
-    ``launches`` by name, ``kernels`` (PortedKernels), ``wrong`` (mutation -> entry), ``plain`` (of "views"), and what
-    rustc ``refused``.
+    ``launches`` by name; ``original(name)``: bytecode; ``kernels``: PortedKernels; ``wrong``: mutation -> entry;
+    ``plain``: entry of "views" for the plain front end; ``supplied``: texts by kernel; what rustc ``refused``.
     """
     import mutated_kernels
     import own_ported
@@ -26,8 +28,10 @@ def shared_crate(tmp_path_factory):
     from tilegym_rs_backend.errors import ToolchainError
     from tilegym_rs_backend.port.cached import CachedCrate
     from tilegym_rs_backend.port.entries import translated
+    from tilegym_rs_backend.port.external import module_of
     from tilegym_rs_backend.port.keys import key_of
     from tilegym_rs_backend.port.ported import PortedKernels
+    from tilegym_rs_backend.port.stored import bytecode
 
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if base.name.startswith("popen-gw") else base) / "ported"
@@ -35,8 +39,11 @@ def shared_crate(tmp_path_factory):
     kernels = PortedKernels(CachedCrate(folder))
     right = {name: translated(launch) for name, launch in launches.items()}
     wrong = {mutation.id: written(mutation, launches[mutation.kernel]) for mutation in MUTATIONS}
-    plain = translated(launches["views"], plain=True)
-    texts = {entry.name: text for entry, text in (*right.values(), *wrong.values(), plain)}
+    plain = {name: translated(launches[name], plain=True) for name in ("views", "own_outer")}
+    texts = {entry.name: text for entry, text in (*right.values(), *wrong.values(), *plain.values())}
+    # What is supplied for kernels that are refused: one that forgets to wait, and a right one.
+    supplied = {"waits": re.sub(r"\bout\b", "x", right["select"][1]), "moments": right["own_moments"][1]}
+    texts.update(module_of(text, name) for name, text in supplied.items())
     try:
         refused = kernels.crate.add({name: text for name, text in texts.items() if not kernels.crate.has(name)})
         kernels.crate.library()
@@ -47,8 +54,10 @@ def shared_crate(tmp_path_factory):
             kernels.enter(key_of(launches[name]), entry)
     return SimpleNamespace(
         launches=launches,
+        original=lru_cache(maxsize=None)(lambda name: bytecode(launches[name])),
         kernels=kernels,
-        plain=plain[0],
+        plain=plain["views"][0],
+        supplied=supplied,
         wrong={name: entry for name, (entry, _) in wrong.items()},
         refused=refused,
     )

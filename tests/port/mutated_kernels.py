@@ -66,7 +66,7 @@ def conversions(out, flags, x, WIDTH: ConstInt):
     short = ct.astype(tile, ct.int16)
     wide = ct.astype(short, ct.int64) + ct.full((WIDTH,), -3, dtype=ct.int64)
     ct.store(flags, index=(ct.bid(0),), tile=ct.astype(wide, ct.bool_))
-    ct.store(out, index=(ct.bid(0),), tile=ct.astype(wide, ct.float32) * 1.5)
+    ct.store(out, index=(ct.bid(0),), tile=ct.astype(wide, ct.float32) * 1.5 + ct.astype(tile, ct.float32))
 
 
 @ct.kernel

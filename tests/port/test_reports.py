@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
 
+import mutated_kernels as kernels
+
 from tilegym_rs_backend.port import differences
 from tilegym_rs_backend.port import residual
 from tilegym_rs_backend.port.comparison import compare_launch
@@ -38,7 +40,8 @@ FAULTS = {
 def sides(crate, name):
     entry = crate.wrong[name]
     launch = crate.launches[name.split("-")[2]]
-    return kernel_in(translated_bytecode(crate.kernels, launch, entry)), kernel_in(bytecode(launch))
+    ours = translated_bytecode(crate.kernels, launch, entry)
+    return kernel_in(ours), kernel_in(crate.original(name.split("-")[2]))
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -59,7 +62,10 @@ def test_both_lines_are_named(shared_crate):
     ours, theirs = sides(shared_crate, "RawBinaryArithmeticOperation-operator-floats")
     [row] = differences.report(RESULT, ours, theirs, "sm_90")["differences"]
     assert row["our_line"].split(":")[0].endswith(".rs")
-    assert row["their_line"].startswith("mutated_kernels.py:24:")
+    file, line, _ = row["their_line"].split(":")
+    assert file == "mutated_kernels.py"
+    with open(kernels.__file__) as source:
+        assert "ct.maximum(a, b)" in source.read().splitlines()[int(line) - 1]
     assert row["ours"].startswith("minf(")
     assert row["theirs"].startswith("maxf(")
 

@@ -102,8 +102,8 @@ def compare_launch(
 
 
 def ir_verdict(ours: bytes, theirs: bytes, arch: str) -> Verdict:
-    """Compare two bytecodes of one kernel each."""
-    return tile_ir_verdict.compare(kernel_in(ours), kernel_in(theirs), arch)
+    """Compare two bytecodes of one kernel each, which are launched with the same arguments."""
+    return tile_ir_verdict.compare(kernel_in(ours), kernel_in(theirs), arch, ordered=True)
 
 
 def translated_bytecode(kernels: PortedKernels, launch: CapturedLaunch, entry: Entry) -> bytes:

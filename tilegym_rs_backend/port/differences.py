@@ -59,7 +59,7 @@ _KNOWN = (
         "name the axes: the pass scan_axes = [..]",
     ),
     Known(
-        lambda root: root.category == "constant" and root.ours.startswith("constant(0") and ": tile<" in root.ours,
+        lambda root: root.ours.startswith("constant(0) : ") and root.theirs.startswith("constant(-"),
         "it reads an unsigned literal above the signed maximum as 0",
         "write the bits as a negative literal of the signed type, and bitcast",
     ),
@@ -85,12 +85,15 @@ def report(result: dict[str, Any], ours: Function | None, theirs: Function | Non
     if ours is None or theirs is None:
         fault, component, why, fix = _UNCOMPARED.get(result["verdict"], (KERNEL, _TEXT, "nothing was compared", ""))
         return {**head, "fault": fault, "component": component, "why": why, "fix": fix, "differences": []}
-    verdict = compare(ours, theirs, arch)
+    verdict = compare(ours, theirs, arch, ordered=True)
     if verdict.sameness is Sameness.IDENTICAL:
         why = "both sides' Tile IR has the same operations in the same order, and is assembled to different code"
         fix = "nothing in the kernel: assemble again, or take another configuration"
         return {**head, "fault": COMPILER, "component": _TILEIRAS, "why": why, "fix": fix, "differences": []}
-    found = [_row(root) for root in [*roots(ours, theirs), *_hints(ours, theirs, arch), *_remarks(verdict.remarks)]]
+    found = [
+        _row(root)
+        for root in [*roots(ours, theirs, ordered=True), *_hints(ours, theirs, arch), *_remarks(verdict.remarks)]
+    ]
     if not found:
         found = [_row(Root(PLACEMENT, "another order", "another order", ours.loc, theirs.loc, "", ""))]
     # One fault of the text makes the kernel's meaning another one, whatever compilers do besides.
@@ -125,7 +128,7 @@ def _row(root: Root) -> dict[str, Any]:
 def _hints(ours: Function, theirs: Function, arch: str) -> list[Root]:
     """Hints and assumptions: no part of the graph."""
     found = []
-    for each in compare(ours, theirs, arch).differences:
+    for each in compare(ours, theirs, arch, ordered=True).differences:
         if each.category != HINT:
             continue
         sides = ["" if text == "none of these" else text for text in (each.ours, each.theirs)]

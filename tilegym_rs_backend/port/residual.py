@@ -39,7 +39,7 @@ def of_launch(
     """
     device: dict[str, Any] = {"memory_family": [], "code": {}}
     if functions is not None:
-        found = compare(*functions, arch).differences
+        found = compare(*functions, arch, ordered=True).differences
         device["memory_family"] = [str(each) for each in found if each.category == MEMORY_FAMILY]
     if cubins:
         mine, peer = (read_cubin(cubins[side]).only() for side in ("ours", "theirs"))

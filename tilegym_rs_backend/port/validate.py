@@ -112,7 +112,7 @@ def _launch(folder: Path, result: dict[str, Any], arch: str) -> Iterator[str]:
             yield f"{files.dump_file(stem, side)} is not the text of {files.bytecode_file(stem, side)}"
     ours, theirs = (kernel_of(folder / files.bytecode_file(stem, side)) for side in files.SIDES)
     if ours is not None and theirs is not None:
-        found = str(tile_ir_verdict.compare(ours, theirs, arch))
+        found = str(tile_ir_verdict.compare(ours, theirs, arch, ordered=True))
         if found != result["ir"]:
             yield f"{stem}: the Tile IR's verdict is {found}, the summary says {result['ir']}"
 

@@ -53,27 +53,52 @@ class Root:
     their_opcode: str
 
 
-def roots(ours: Function, theirs: Function) -> list[Root]:
-    """Return where the two graphs part, in the order of our file, then theirs; empty for equal graphs."""
-    mine, peer, _ = graphs(ours, theirs)
+def roots(ours: Function, theirs: Function, *, ordered: bool = False) -> list[Root]:
+    """Return where the two graphs part, in the order of our file, then theirs; empty for equal graphs.
+
+    ``ordered`` as for `verdict.compare`.
+    """
+    mine, peer, _ = graphs(ours, theirs, ordered=ordered)
     left, right = _first(mine, peer), _first(peer, mine)
     found = []
     for number, op in left:
-        partner = _partner(op, right)
+        partner = _partner(op, right) or _alike(mine, number, op, peer)
         if partner is None:
             found.append(Root(_alone(op, EXTRA), describe(op), "", op.loc, None, op.opcode, ""))
             continue
-        right.remove(partner)
-        other = partner[1]
-        category = _category(mine, number, op, peer, *partner)
-        found.append(Root(category, describe(op), describe(other), op.loc, other.loc, op.opcode, other.opcode))
-    found += [Root(_alone(op, MISSING), "", describe(op), None, op.loc, "", op.opcode) for _, op in right]
+        right = [each for each in right if each[1] is not partner[1]]
+        found.append(_root(_category(mine, number, op, peer, *partner), op, partner[1]))
+    for number, op in right:
+        partner = _alike(peer, number, op, mine)
+        if partner is None:
+            found.append(Root(_alone(op, MISSING), "", describe(op), None, op.loc, "", op.opcode))
+        else:
+            found.append(_root(_category(mine, *partner, peer, number, op), partner[1], op))
     return found
+
+
+def _root(category: str, op: Op, other: Op) -> Root:
+    return Root(category, describe(op), describe(other), op.loc, other.loc, op.opcode, other.opcode)
+
+
+def _alike(own: Graph, number: int, op: Op, other: Graph) -> tuple[int, Op] | None:
+    """The other side's operation of the same name that shares most of what this one is computed from, if any."""
+    inputs = own.inputs.get(number, ())
+    best, most = None, 0
+    for candidate, each in other.nodes.items():
+        if each.opcode == op.opcode and candidate not in own.nodes:
+            shared = sum(a == b for a, b in zip(inputs, other.inputs.get(candidate, ()), strict=False))
+            if shared > most:
+                best, most = (candidate, each), shared
+    return best
 
 
 def _first(own: Graph, other: Graph) -> list[tuple[int, Op]]:
     """Where one graph leaves the other."""
-    everything = [(number, op) for op, number in own.parting(other).items()]
+    read = {number for inputs in own.inputs.values() for number in inputs}
+    # A constant that nothing reads was made into another one.
+    parting = own.parting(other).items()
+    everything = [(number, op) for op, number in parting if op.opcode != "constant" or number in read]
     # What surrounds a difference differs with it: control flow counts where nothing else does.
     plain = [(number, op) for number, op in everything if op.opcode not in (*LOOPS, "if")]
     return plain or everything
@@ -118,7 +143,9 @@ def _category(mine: Graph, number: int, op: Op, peer: Graph, other_number: int, 
         return CONTROL  # what is around it, or the body it combines with
     if sorted(ours) == sorted(theirs):
         return OPERAND_ORDER
-    differing = [position for position, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b]
+    if len(ours) != len(theirs):
+        return OPERAND
+    differing = [position for position, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
     if differing and all(isinstance(op.operands[i].type, TokenType) for i in differing if i < len(op.operands)):
         return TOKEN
     return OPERAND

@@ -104,8 +104,13 @@ class Verdict:
         return f"{self.sameness.value}{kinds}{note}"
 
 
-def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
+def compare(ours: Function, theirs: Function, arch: str, *, ordered: bool = False) -> Verdict:
     """Compare two kernels as compiled for ``arch``.
+
+    Args:
+        ours, theirs: the kernels.
+        arch: decides which hints are in force.
+        ordered: both are launched with the same arguments in the same order, so that parameter i is parameter i.
 
     Raises:
         RecursionError: never for what ``read_module`` returns: it bounds how deep regions nest.
@@ -113,7 +118,7 @@ def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
     same_hints = hints_in_force(ours, arch) == hints_in_force(theirs, arch)
     if same_hints and _literal(ours, arch) == _literal(theirs, arch):
         return Verdict(Sameness.IDENTICAL)
-    mine, peer, reordered = graphs(ours, theirs)
+    mine, peer, reordered = graphs(ours, theirs, ordered=ordered)
     found = _differences(mine, peer, ours, theirs, arch)
     if not found and mine.effects != peer.effects:
         found = [IrDifference("arithmetic", "another graph", "another graph", ours.loc, theirs.loc)]
@@ -124,13 +129,14 @@ def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
     return Verdict(Sameness.DIFFERS, tuple(found), reordered, remarks)
 
 
-def graphs(ours: Function, theirs: Function) -> tuple[Graph, Graph, tuple[int, ...]]:
+def graphs(ours: Function, theirs: Function, *, ordered: bool = False) -> tuple[Graph, Graph, tuple[int, ...]]:
     """Build both functions' graphs over the same expressions; the third is `Verdict.reordered`."""
     expressions = Expressions()
     mine = build(ours, expressions)
-    orders = [match_parameters(ours, theirs)]
-    if len(ours.params) == len(theirs.params):
-        orders.insert(0, list(range(len(ours.params))))
+    same = len(ours.params) == len(theirs.params)
+    orders = [list(range(len(ours.params)))] if same else []
+    if not (same and ordered):
+        orders.append(match_parameters(ours, theirs))
     peers = [build(theirs, expressions, order) for order in orders]
     # The order that makes more of the two kernels the same; the given one where both do equally well.
     best = max(range(len(orders)), key=lambda i: (len(mine.nodes.keys() & peers[i].nodes.keys()), -i))
