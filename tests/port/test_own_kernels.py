@@ -104,3 +104,19 @@ def test_a_build_that_is_not_possible_leaves_the_crate_as_it_was(tmp_path, monke
     assert source_key(crate.root) == before
     assert crate.has("first")
     assert not crate.has("second")
+
+
+def test_a_warning_about_another_file_blames_nobody(tmp_path):
+    from tilegym_rs_backend.errors import BuildError
+    from tilegym_rs_backend.port.crate import _blamed
+
+    text = """error[E0425]: cannot find function `nothing`
+ --> src/ops/wrong.rs:3:5
+warning: value assigned is never read
+ --> src/ops/right.rs:4:9
+"""
+    log = tmp_path / "build.log"
+    log.write_text(text)
+    found = _blamed(BuildError("cargo failed", stage="cargo", log_path=log), {"wrong": "", "right": ""})
+    assert list(found) == ["wrong"]
+    assert found["wrong"].endswith("src/ops/wrong.rs:3:5")

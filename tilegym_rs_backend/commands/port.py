@@ -14,6 +14,7 @@ summary; `validate` checks all of it again. A stage whose inputs have not change
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
     if unknown or not wanted:
         what = f"no op {', '.join(unknown)}" if unknown else "name an op, or --all"
         raise TilegymRsError(f"{what}; ops with parity cases: {', '.join(known)}")
+    # TileGym says at every case that its backend was set.
+    logging.disable(logging.INFO)
     from ..port.external import Command
     from ..port.pipeline import Pipeline
 

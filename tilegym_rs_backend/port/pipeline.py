@@ -38,6 +38,7 @@ from .preflight import preflight
 from .redirect import redirect
 from .translate import Refused
 from .work import Work
+from .work import run_summary
 
 
 class Pipeline:
@@ -96,7 +97,7 @@ class Pipeline:
             self._host_side(work)
             self._perf(work)
             work.finish()
-        summary = self._summary(ready, works, round(time.monotonic() - began, 1))
+        summary = run_summary(self.arch, ready, works, round(time.monotonic() - began, 1))
         files.write(self.out, f"summary-{self.arch}.json", files.json_text(summary))
         say(
             f"{summary['kernels_identical']} of {summary['kernels']} kernels and {summary['identical']} of "
@@ -180,21 +181,21 @@ class Pipeline:
             settings = (TILEIRAS_VERSION, ASSEMBLIES, self._execute)
             if not work.kept("self-check", work.inputs["translate"], files.json_text(data), *settings):
                 todo.append(work)
-        judged = {work.name: [self._judge(work, *pair) for pair in work.pairs()] for work in todo}
-        again = [
-            (work, index)
-            for work in todo
-            for index, (result, _) in enumerate(judged[work.name])
-            if selfcheck.worth_a_retry(result)
-        ]
+        judged: dict[str, list[tuple[dict[str, Any], list[str]]]] = {}
+        again: list[tuple[Work, int]] = []
+        for work in todo:
+            found = judged[work.name] = [self._judge(work, *pair) for pair in work.pairs()]
+            retries = [(work, index) for index, (row, _) in enumerate(found) if selfcheck.worth_a_retry(row)]
+            again += retries
+            if not retries:
+                self._checked(work, found)
         self._kernels.prepare((work.chosen()[index].launch for work, index in again), again=True)
         for work, index in again:
-            described, each = work.pairs()[index]
-            result, names = self._judge(work, described, each)
             before, earlier = judged[work.name][index]
+            result, names = self._judge(work, *work.pairs()[index])
             result["attempts"] = [*before["attempts"], *result["attempts"]]
             judged[work.name][index] = (result, [*earlier, *names])
-        for work in todo:
+        for work in {work.name: work for work, _ in again}.values():
             self._checked(work, judged[work.name])
 
     def _judge(self, work: Work, described: dict[str, Any], each: Any) -> tuple[dict[str, Any], list[str]]:
@@ -281,23 +282,3 @@ class Pipeline:
         identical = all(result["verdict"] == IDENTICAL for result in work.results)
         bad = [case for case in measured.cases if case["status"] not in (PASS, "WAIVED", NOT_RUN)]
         return found + [residual.of_case(case, identical) for case in bad]
-
-    def _summary(self, ready: Verdict, works: Sequence[Work], seconds: float) -> dict[str, Any]:
-        everything = [{"op": work.name, **result} for work in works for result in work.results]
-        bad = [result for result in everything if result["verdict"] != IDENTICAL]
-        kernels = {(result["module"], result["kernel"]) for result in everything}
-        return {
-            "arch": self.arch,
-            "preflight": {"status": ready.status, "reason": ready.reason},
-            "seconds": seconds,
-            "kernels": len(kernels),
-            "kernels_identical": len(kernels - {(result["module"], result["kernel"]) for result in bad}),
-            "launches": len(everything),
-            "identical": len(everything) - len(bad),
-            "failed": {
-                work.name: [v.line(work.name) for v in work.verdicts.values() if v.status == FAIL]
-                for work in works
-                if any(v.status == FAIL for v in work.verdicts.values())
-            },
-            "not_identical": [{n: result[n] for n in ("op", "kernel", "case", "verdict", "detail")} for result in bad],
-        }

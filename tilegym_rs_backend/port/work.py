@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
@@ -148,4 +149,23 @@ def summary_of(op: str, arch: str, stages: dict[str, dict[str, str]], launches: 
         "verdict": f"VERDICT: {status} port {op}: {reason}",
         "stages": stages,
         "launches": launches,
+    }
+
+
+def run_summary(arch: str, ready: Verdict, works: Sequence[Work], seconds: float) -> dict[str, Any]:
+    """Return what a whole run came to: counts, what failed by op, what is not identical."""
+    everything = [{"op": work.name, **result} for work in works for result in work.results]
+    bad = [result for result in everything if result["verdict"] != "SASS-IDENTICAL"]
+    kernels = {(result["module"], result["kernel"]) for result in everything}
+    failed = {work.name: [v.line(work.name) for v in work.verdicts.values() if v.status == FAIL] for work in works}
+    return {
+        "arch": arch,
+        "preflight": {"status": ready.status, "reason": ready.reason},
+        "seconds": seconds,
+        "kernels": len(kernels),
+        "kernels_identical": len(kernels - {(result["module"], result["kernel"]) for result in bad}),
+        "launches": len(everything),
+        "identical": len(everything) - len(bad),
+        "failed": {name: lines for name, lines in failed.items() if lines},
+        "not_identical": [{n: result[n] for n in ("op", "kernel", "case", "verdict", "detail")} for result in bad],
     }

@@ -193,7 +193,11 @@ class _Builder:
         if op.opcode == "bitcast" and op.operands[0].type == op.result.type:
             return inner[0]  # from a signed to an unsigned type: Tile IR's integers have no sign
         data = folded(op.opcode, [self.x.splats.get(number) for number in inner], op.result.type)
-        return None if data is None else self.x.constant(op.result.type, data)
+        if data is None:
+            return None
+        number = self.x.constant(op.result.type, data)
+        self.graph.inputs.setdefault(number, ())
+        return number
 
     def _operands(self, op: Op) -> Hashable:
         """An operation's operands by name; where their order is free, sorted."""

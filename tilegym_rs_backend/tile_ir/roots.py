@@ -96,9 +96,12 @@ def _alike(own: Graph, number: int, op: Op, other: Graph) -> tuple[int, Op] | No
 def _first(own: Graph, other: Graph) -> list[tuple[int, Op]]:
     """Where one graph leaves the other."""
     read = {number for inputs in own.inputs.values() for number in inputs}
-    # A constant that nothing reads was made into another one.
-    parting = own.parting(other).items()
-    everything = [(number, op) for op, number in parting if op.opcode != "constant" or number in read]
+    # A constant that nothing reads was made into another one; one that the other side knows was made there.
+    everything = [
+        (number, op)
+        for op, number in own.parting(other).items()
+        if op.opcode != "constant" or (number in read and not other.knows(number))
+    ]
     # What surrounds a difference differs with it: control flow counts where nothing else does.
     plain = [(number, op) for number, op in everything if op.opcode not in (*LOOPS, "if")]
     return plain or everything
