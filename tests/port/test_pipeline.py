@@ -124,7 +124,8 @@ def test_two_attempts_and_no_more(kernels, tmp_path, monkeypatch):
 
     monkeypatch.setattr(stages.selfcheck, "compare_launch", never_plain)
     run(tmp_path, program("outer"))
-    assert built == [(1, {"plain": True}), (1, {"again": True})]
+    # The third finds nothing new: the host side asks for what a case launches besides.
+    assert built == [(1, {"plain": True}), (1, {"again": True}), (1, {})]
     [row] = json.loads((tmp_path / "sm_90" / "outer" / files.SUMMARY).read_text())["launches"]
     assert row["attempts"] == [
         {"front_end": "plain", "verdict": "NOT-COMPILED"},
@@ -210,3 +211,12 @@ def test_the_verb(kernels, tmp_path, capsys):
     (out / "sm_90" / "count" / files.HOST).write_text("FAIL\n")
     assert main(["port", "validate", str(out / "sm_90" / "count")]) == 1
     assert "host.log is not what stage host-side wrote" in capsys.readouterr().out
+
+
+def test_an_op_that_launches_nothing_fails_and_leaves_all_files(kernels, tmp_path):
+    summary, lines = run(tmp_path, ProgramSuite(lambda device: None, "idle"), program("outer"))
+    assert "VERDICT: FAIL analyze idle: NO-LAUNCH no case with a shape that launches" in lines
+    assert "VERDICT: NOT-RUN perf idle: self-check did not pass, so there is nothing to time" in lines
+    assert validate(tmp_path / "sm_90" / "idle") == []
+    assert list(summary["failed"]) == ["idle"]
+    assert summary["identical"] == 1

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from .installed import backend_set
+from .capture import CapturedLaunch
 from .keys import key_of
 from .launches import Chosen
 from .launches import case_launches
@@ -48,6 +48,7 @@ def analyze(suite: Any, arch: str, per_kernel: int) -> tuple[dict[str, Any], lis
         unreachable.append(f"{case.id}: {type(error).__name__}: {error}".splitlines()[0])
 
     found = chosen(suite, arch, per_kernel, failed)
+    variants, tuning = _variants(suite, suite.arch_for(arch))
     numbers: dict[str, itertools.count[int]] = {}
     launches = []
     for each in found:
@@ -59,10 +60,10 @@ def analyze(suite: Any, arch: str, per_kernel: int) -> tuple[dict[str, Any], lis
         "versions": versions(),
         "launches": launches,
         "kernels": _kernels(found),
-        "variants": _variants(suite, found),
+        "variants": variants,
         "dtypes": sorted({case.dtype for case in representatives(suite)}),
         "tolerances": {dtype: vars(each) for dtype, each in suite.tolerance.items()},
-        "tuning": _tuning(suite, arch, found),
+        "tuning": tuning,
         "unreachable": unreachable,
     }
     return analysis, found
@@ -126,42 +127,48 @@ def _kernels(found: Sequence[Chosen]) -> list[dict[str, Any]]:
     return list(kernels.values())
 
 
-def _variants(suite: Any, found: Sequence[Chosen]) -> list[dict[str, Any]]:
-    kernels: dict[str, list[str]] = {}
-    for each in found:
-        _add(kernels.setdefault(_variant(each.case), []), each.launch.name)
-    counts: dict[str, int] = {}
+def _variants(suite: Any, arch: str) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+    """The ways to call an op with the kernels of each one's smallest case, and what those kernels' tuners would search."""
+    cases: dict[str, list[Any]] = {}
     for case in suite.cases:
         if not case.raises:
-            counts[_variant(case)] = counts.get(_variant(case), 0) + 1
-    baseline = {"peer": PEERS[0], "peers": list(PEERS), "not_compared": dict(NOT_COMPARED)}
-    return [
-        {"variant": name, "cases": count, "kernels": kernels.get(name, []), "baseline": baseline}
-        for name, count in counts.items()
-    ]
+            cases.setdefault(_variant(case), []).append(case)
+    smallest: dict[str, Any] = {}
+    for case in representatives(suite):
+        smallest.setdefault(_variant(case), case)
+    spaces: dict[str, list[dict[str, Any]]] = {}
+    variants = []
+    for name, of_variant in cases.items():
+        launches = _tuned(suite, smallest.get(name), arch)
+        here: dict[str, list[dict[str, Any]]] = {}
+        for launch in launches:
+            if launch.candidate:
+                here.setdefault(launch.name, []).append(_configuration(launch.config))
+        for kernel, space in here.items():
+            spaces.setdefault(kernel, space)
+        variants.append(
+            {
+                "variant": name,
+                "cases": len(of_variant),
+                "kernels": sorted({launch.name for launch in launches}),
+                "baseline": {"peer": PEERS[0], "peers": list(PEERS), "not_compared": dict(NOT_COMPARED)},
+            }
+        )
+    return variants, spaces
+
+
+def _tuned(suite: Any, case: Any, arch: str) -> list[CapturedLaunch]:
+    """A case's launches with every candidate of its tuners; none where it cannot be captured."""
+    if case is None:
+        return []
+    try:
+        return case_launches(suite, case, arch, "all")
+    except Exception:  # what the op raises
+        return []
 
 
 def _variant(case: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in case.params) or "default"
-
-
-def _tuning(suite: Any, arch: str, found: Sequence[Chosen]) -> dict[str, list[dict[str, Any]]]:
-    """The configurations of each tuner, as the first case that reaches it would search them."""
-    spaces: dict[str, list[dict[str, Any]]] = {}
-    cases = {each.case.id: each.case for each in found}
-    with backend_set("cutile"):
-        for case in cases.values():
-            try:
-                launches = case_launches(suite, case, suite.arch_for(arch), "all")
-            except Exception:  # it was captured with one configuration; another may not fit this case
-                continue
-            here: dict[str, list[dict[str, Any]]] = {}
-            for launch in launches:
-                if launch.candidate:
-                    here.setdefault(launch.name, []).append(_configuration(launch.config))
-            for name, configurations in here.items():
-                spaces.setdefault(name, configurations)
-    return spaces
 
 
 def _configuration(config: Any) -> dict[str, Any]:

@@ -7,10 +7,12 @@ import dataclasses
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from ..errors import TilegymRsError
 from ..target import Recorded
 from ..target import record
+from .capture import CapturedLaunch
 from .installed import backend_set
 from .keys import key_of
 from .launches import Chosen
@@ -21,19 +23,44 @@ from .redirect import redirect
 _HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps"}
 
 
-def check(suite: Any, arch: str, found: Sequence[Chosen]) -> Iterator[tuple[bool, str]]:
-    """Check an op's host side; yields (whether it is right, one line) for each export and each case.
+class Wanted(NamedTuple):
+    """One case of an op: the original's launches, or why there are none."""
+
+    case: Any
+    launches: list[CapturedLaunch]
+    problem: str
+
+
+def wanted(suite: Any, arch: str, found: Sequence[Chosen]) -> list[Wanted]:
+    """Return the cases that the host side is checked on: those of launches with a tuner's first configuration.
 
     Args:
         suite: the op's parity cases.
         arch: ported for.
         found: its launches; those whose kernel was not ported are not among them.
     """
+    cases = {each.case.id: each.case for each in found if each.tuning == 0}
+    return [_wanted(suite, case, suite.arch_for(arch)) for case in cases.values()]
+
+
+def _wanted(suite: Any, case: Any, arch: str) -> Wanted:
+    try:
+        return Wanted(case, case_launches(suite, case, arch), "")
+    except Exception as error:
+        return Wanted(case, [], f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def check(suite: Any, arch: str, found: Sequence[Chosen], cases: Sequence[Wanted]) -> Iterator[tuple[bool, str]]:
+    """Check an op's host side; yields (whether it is right, one line) for each export and each case.
+
+    Args:
+        suite, arch, found: as for ``wanted``.
+        cases: what it returned.
+    """
     kernels = redirect().kernels
     yield from _exports(kernels, found)
-    cases = {each.case.id: each.case for each in found if each.tuning == 0}
-    for case in cases.values():
-        yield _answered(kernels, suite, arch, case)
+    for each in cases:
+        yield _answered(kernels, suite, suite.arch_for(arch), each)
 
 
 def _exports(kernels: PortedKernels, found: Sequence[Chosen]) -> Iterator[tuple[bool, str]]:
@@ -47,11 +74,13 @@ def _exports(kernels: PortedKernels, found: Sequence[Chosen]) -> Iterator[tuple[
             yield True, f"export cutile_{name} is there"
 
 
-def _answered(kernels: PortedKernels, suite: Any, arch: str, case: Any) -> tuple[bool, str]:
+def _answered(kernels: PortedKernels, suite: Any, arch: str, of: Wanted) -> tuple[bool, str]:
     """Call the op under our backend, launching nothing, and compare what it asks for with the original's launches."""
+    case, wanted = of.case, of.launches
+    if of.problem:
+        return False, f"[{case.id}] the original does not launch: {of.problem}"
     try:
-        wanted = case_launches(suite, case, suite.arch_for(arch))
-        asked = _recorded(suite, case, suite.arch_for(arch))
+        asked = _recorded(suite, case, arch)
     except Exception as error:
         return False, f"[{case.id}] does not answer: {type(error).__name__}: {error}".splitlines()[0]
     if len(asked) != len(wanted):

@@ -93,8 +93,8 @@ class Pipeline:
         with_launches = [work for work in works if work.analysis["launches"]]
         self._translate(with_launches)
         self._check(with_launches)
+        self._host_sides(works)
         for work in works:
-            self._host_side(work)
             self._perf(work)
             work.finish()
         summary = run_summary(self.arch, ready, works, round(time.monotonic() - began, 1))
@@ -224,21 +224,21 @@ class Pipeline:
 
     # Host side and device time
 
-    def _host_side(self, work: Work) -> None:
-        if not work.analysis["launches"]:
-            for stage in ("translate", "self-check"):
-                work.skip(stage, "no launches", [])
-            names = [files.write(work.folder, files.DIFFERENCES, files.json_text({"launches": []}))]
-            names.append(files.write(work.folder, files.DIFFERENCES_TEXT, files.NONE))
-            names.append(files.write(work.folder, files.CORRECTNESS, "NOT-RUN no launches\n"))
-            names.append(files.write(work.folder, files.HOST, "NOT-RUN no launches\n"))
-            work.skip("host-side", "no launches", names)
-            return
-        if work.kept("host-side", work.inputs["self-check"], self._keys(work)):
-            return
-        missing = {result["key"] for result in work.results if not self._kernels.known(result["key"])}
-        usable = [each for described, each in work.pairs() if described["key"] not in missing]
-        lines = list(hostside.check(work.suite, self.arch, usable))
+    def _host_sides(self, works: Sequence[Work]) -> None:
+        todo = []
+        for work in works:
+            if not work.analysis["launches"]:
+                work.skip_all()
+            elif not work.kept("host-side", work.inputs["self-check"], self._keys(work)):
+                missing = {result["key"] for result in work.results if not self._kernels.known(result["key"])}
+                usable = [each for described, each in work.pairs() if described["key"] not in missing]
+                todo.append((work, usable, hostside.wanted(work.suite, self.arch, usable)))
+        # A case may launch more than what was chosen of it: all of that is built together too.
+        self._kernels.prepare(launch for _, _, cases in todo for each in cases for launch in each.launches)
+        for work, usable, cases in todo:
+            self._host_side(work, list(hostside.check(work.suite, self.arch, usable, cases)))
+
+    def _host_side(self, work: Work, lines: Sequence[tuple[bool, str]]) -> None:
         text = "".join(f"{PASS if good else FAIL} {line}\n" for good, line in lines)
         text += "NOT-RUN TileGym's own tests: `pytest --tilegym-tests DIR` runs them on a GPU\n"
         wrong = [line for good, line in lines if not good]

@@ -125,10 +125,15 @@ class Work:
         check = self.verdicts.get("self-check")
         return check.data.get("launches", []) if check else []
 
-    def skip(self, stage: str, reason: str, names: list[str]) -> None:
-        """End a stage that has nothing to work on."""
-        self.inputs[stage] = digest_of(stage, self.inputs.get("analyze"), reason)
-        self.end(Verdict(stage, NOT_RUN, reason), names)
+    def skip_all(self) -> None:
+        """End the stages of an op that launches nothing, with the files that are always there."""
+        empty = files.json_text({"launches": []})
+        logs = {files.CORRECTNESS: "NOT-RUN no launches\n", files.HOST: "NOT-RUN no launches\n"}
+        for name, text in {files.DIFFERENCES: empty, files.DIFFERENCES_TEXT: files.NONE, **logs}.items():
+            files.write(self.folder, name, text)
+        for stage in ("translate", "self-check", "host-side"):
+            self.inputs[stage] = digest_of(stage, self.inputs["analyze"])
+            self.end(Verdict(stage, NOT_RUN, "no launches"), [])
 
     def finish(self) -> None:
         """Write the summary and say the op's own verdict."""
