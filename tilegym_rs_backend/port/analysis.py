@@ -128,7 +128,7 @@ def _kernels(found: Sequence[Chosen]) -> list[dict[str, Any]]:
 
 
 def _variants(suite: Any, arch: str) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-    """The ways to call an op with the kernels of each one's smallest case, and what those kernels' tuners would search."""
+    """The ways to call an op, the kernels of each one's smallest case, and what those kernels' tuners would search."""
     cases: dict[str, list[Any]] = {}
     for case in suite.cases:
         if not case.raises:
