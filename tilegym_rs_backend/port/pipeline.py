@@ -114,7 +114,7 @@ class Pipeline:
             analysis = files.sha256(work.folder, files.ANALYSIS)
             if not work.kept("translate", analysis, generation(), *words, still=self._still_built(work)):
                 todo.append(work)
-        failed = self._kernels.prepare((each.launch for work in todo for each in work.chosen()), plain=True)
+        failed = self._kernels.prepare([each.launch for work in todo for each in work.chosen()], plain=True)
         for work in todo:
             work.end(*self._translated(work, failed))
 
@@ -189,7 +189,7 @@ class Pipeline:
             again += retries
             if not retries:
                 self._checked(work, found)
-        self._kernels.prepare((work.chosen()[index].launch for work, index in again), again=True)
+        self._kernels.prepare([work.chosen()[index].launch for work, index in again], again=True)
         for work, index in again:
             before, earlier = judged[work.name][index]
             result, names = self._judge(work, *work.pairs()[index])
@@ -234,7 +234,7 @@ class Pipeline:
                 usable = [each for described, each in work.pairs() if described["key"] not in missing]
                 todo.append((work, usable, hostside.wanted(work.suite, self.arch, usable)))
         # A case may launch more than what was chosen of it: all of that is built together too.
-        self._kernels.prepare(launch for _, _, cases in todo for each in cases for launch in each.launches)
+        self._kernels.prepare([launch for _, _, cases in todo for each in cases for launch in each.launches])
         for work, usable, cases in todo:
             self._host_side(work, list(hostside.check(work.suite, self.arch, usable, cases)))
 
