@@ -105,10 +105,9 @@ def test_two_attempts_and_no_more(kernels, tmp_path, monkeypatch):
     built = []
     real = PortedKernels.prepare
 
-    def prepare(self, launches, **options):
-        launches = list(launches)
+    def prepare(self, launches, beat, **options):
         built.append((len(launches), options))
-        return real(self, launches, **options)
+        return real(self, launches, beat, **options)
 
     monkeypatch.setattr(PortedKernels, "prepare", prepare)
     monkeypatch.setattr(kernels, "known", without_map(kernels))

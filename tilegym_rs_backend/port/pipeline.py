@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import progress
 from ..errors import CompileError
+from ..progress import Heartbeat
 from ..toolchain.toolkit import TILEIRAS_VERSION
 from . import files
 from . import hostside
@@ -69,6 +71,7 @@ class Pipeline:
         self._execute = execute
         self._on_refused = on_refused
         self._gate = gate or performance.ParityGate()
+        self._beat = Heartbeat(progress.say).beat
 
     @property
     def _kernels(self) -> PortedKernels:
@@ -114,7 +117,7 @@ class Pipeline:
             analysis = files.sha256(work.folder, files.ANALYSIS)
             if not work.kept("translate", analysis, generation(), *words, still=self._still_built(work)):
                 todo.append(work)
-        failed = self._kernels.prepare([each.launch for work in todo for each in work.chosen()], plain=True)
+        failed = self._kernels.prepare([each.launch for work in todo for each in work.chosen()], self._beat, plain=True)
         for work in todo:
             work.end(*self._translated(work, failed))
 
@@ -189,7 +192,7 @@ class Pipeline:
             again += retries
             if not retries:
                 self._checked(work, found)
-        self._kernels.prepare([work.chosen()[index].launch for work, index in again], again=True)
+        self._kernels.prepare([work.chosen()[index].launch for work, index in again], self._beat, again=True)
         for work, index in again:
             before, earlier = judged[work.name][index]
             result, names = self._judge(work, *work.pairs()[index])
@@ -234,7 +237,9 @@ class Pipeline:
                 usable = [each for described, each in work.pairs() if described["key"] not in missing]
                 todo.append((work, usable, hostside.wanted(work.suite, self.arch, usable)))
         # A case may launch more than what was chosen of it: all of that is built together too.
-        self._kernels.prepare([launch for _, _, cases in todo for each in cases for launch in each.launches])
+        self._kernels.prepare(
+            [launch for _, _, cases in todo for each in cases for launch in each.launches], self._beat
+        )
         for work, usable, cases in todo:
             self._host_side(work, list(hostside.check(work.suite, self.arch, usable, cases)))
 
