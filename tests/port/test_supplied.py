@@ -80,6 +80,11 @@ def test_a_supplied_source_that_is_identical_answers_from_then_on(shared_crate, 
     assert any(line.startswith("VERDICT: PASS SASS-IDENTICAL moments") for line in lines)
     assert any(line.startswith("VERDICT: PASS host-side moments") for line in lines)
     assert validate(tmp_path / "sm_90" / "moments") == []
+    run(tmp_path / "later", suite)  # nobody is asked again
+    later = tmp_path / "later" / "sm_90" / "moments"
+    [row] = json.loads((later / files.SUMMARY).read_text())["launches"]
+    assert (row["verdict"], row["origin"]) == ("SASS-IDENTICAL", "supplied")
+    assert validate(later) == []
 
 
 def test_a_command_that_fails_is_the_diagnosis(kernels, tmp_path):

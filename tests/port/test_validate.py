@@ -85,3 +85,28 @@ def test_a_state_that_skips_a_stage_is_found(ported):
     del state["stages"]["host-side"]
     (folder / files.STATE).write_text(json.dumps(state))
     assert any("the stages are" in line for line in validate(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("differences.json", {}, "differences.json: launches is missing"),
+        ("residual.json", {"reports": 3}, "residual.json.reports is no array"),
+        ("state.json", {"stages": []}, "state.json: the stages are"),
+        ("analysis.json", [], "analysis.json holds no JSON object"),
+        ("summary.json", {"op": "outer"}, "summary.json: arch is missing"),
+    ],
+)
+def test_a_file_of_another_form_is_named(ported, name, content, problem):
+    folder, _, _ = ported
+    (folder / name).write_text(json.dumps(content))
+    assert any(line.startswith(problem) for line in validate(folder)), validate(folder)
+
+
+@pytest.mark.parametrize("part", ["files", "data"])
+def test_a_stage_of_another_form_is_named(ported, part):
+    folder, _, _ = ported
+    state = json.loads((folder / files.STATE).read_text())
+    state["stages"]["perf"][part] = []
+    (folder / files.STATE).write_text(json.dumps(state))
+    assert "state.json: files and data of stage perf are no objects" in validate(folder)

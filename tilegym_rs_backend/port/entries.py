@@ -29,6 +29,7 @@ class Entry:
         passes: passes of the front end that the entry names.
         baked: constants whose values are in the text.
         plain: whether it was written for the plain front end, without the parity passes.
+        supplied: whether somebody else wrote it (`external.py`).
     """
 
     name: str
@@ -37,6 +38,7 @@ class Entry:
     passes: tuple[str, ...] = ()
     baked: tuple[str, ...] = ()
     plain: bool = False
+    supplied: bool = False
 
 
 def named(stem: str, text: str) -> str:
@@ -108,7 +110,7 @@ def supplied(described: dict[str, Any], launch: CapturedLaunch) -> Entry:
             constants[generic["name"]] = float_bits(float(by_name[name.removesuffix(_BITS)]), "f32")
         else:
             raise _unmatched(described, f"const generic {generic['name']}", launch)
-    return Entry(described["name"], tuple(arguments), constants)
+    return Entry(described["name"], tuple(arguments), constants, supplied=True)
 
 
 def _unmatched(described: dict[str, Any], what: str, launch: CapturedLaunch) -> CompileError:

@@ -46,8 +46,9 @@ def judge(
     if supplied is not None and outcome.verdict == IDENTICAL:
         kernels.enter(described["key"], supplied)
     entry = supplied or kernels.entry(launch)
-    front_end = SUPPLIED if supplied else PLAIN if entry.plain else PARITY
-    result = row(described, outcome.verdict, outcome.detail, front_end, outcome, SUPPLIED if supplied else "translated")
+    front_end = SUPPLIED if entry.supplied else PLAIN if entry.plain else PARITY
+    origin = SUPPLIED if entry.supplied else "translated"
+    result = row(described, outcome.verdict, outcome.detail, front_end, outcome, origin)
     stem = described["stem"]
     names = [files.write(folder, files.source_file(entry.name), kernels.crate.source(entry.name))]
     for side, code in outcome.bytecodes.items():
@@ -139,5 +140,5 @@ def verdict_of(
     if wrong:
         return FAIL, f"machine code identical, bits are not: {wrong[0]}"
     equal = sum("] PASS " in line for line in lines)
-    bits = f"{equal} executed launches BIT-EQUAL" if equal else f"bits {lines[0]}"
+    bits = f"{equal} executed launches BIT-EQUAL" if equal else f"bits {next(iter(lines), 'NOT-RUN')}"
     return PASS, f"{identical} of {len(results)} launches SASS-IDENTICAL, {bits}"

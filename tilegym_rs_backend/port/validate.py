@@ -42,11 +42,19 @@ def validate(folder: Path) -> list[str]:
     analysis, summary, state = read[files.ANALYSIS], read[files.SUMMARY], read[files.STATE]
     wrong = list(problems(analysis, schema("analysis"), files.ANALYSIS))
     wrong += [*problems(summary, schema("summary"), files.SUMMARY), *_state(folder, state)]
+    for name, member in ((files.DIFFERENCES, "launches"), (files.RESIDUAL, "reports")):
+        wrong += problems(read[name], _list_of(member), name)
     if wrong:
         return wrong
     for check in (_summary, _launches, _reports, _stages):
         wrong += check(folder, read)
     return wrong
+
+
+def _list_of(member: str) -> dict[str, Any]:
+    """The schema of a report: a list of objects under one name."""
+    objects = {"type": "array", "items": {"type": "object"}}
+    return {"type": "object", "required": [member], "additionalProperties": False, "properties": {member: objects}}
 
 
 def _state(folder: Path, state: dict[str, Any]) -> Iterator[str]:
@@ -58,6 +66,9 @@ def _state(folder: Path, state: dict[str, Any]) -> Iterator[str]:
     for name, stage in stages.items():
         if not isinstance(stage, dict) or not {"inputs", "status", "reason", "files", "data"} <= stage.keys():
             yield f"{files.STATE}: stage {name} is not complete"
+            continue
+        if not isinstance(stage["files"], dict) or not isinstance(stage["data"], dict):
+            yield f"{files.STATE}: files and data of stage {name} are no objects"
             continue
         if stage["status"] not in STATUSES:
             yield f"{files.STATE}: stage {name} ended in {stage['status']!r}"
