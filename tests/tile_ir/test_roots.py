@@ -44,6 +44,19 @@ def test_another_modifier():
     assert root.category == "modifier"
 
 
+def test_a_constant_that_is_spread():
+    def kernel(value):
+        def body(b, x, y):
+            spread = b("broadcast", b("reshape", b.constant(value, tile("f32")), to=tile("f32", 1)), to=WIDE)
+            return b("addf", b("mulf", x, spread, to=WIDE), y, to=WIDE)
+
+        return elementwise(body)
+
+    [root] = found(kernel(0.5), kernel(0.25))
+    assert (root.category, root.our_opcode) == ("constant", "constant")
+    assert root.ours.startswith("constant(0.5)")
+
+
 def test_an_operation_of_one_side_alone():
     twice = elementwise(lambda b, x, y: b("exp", b("negf", x, to=WIDE), to=WIDE))
     once = elementwise(lambda b, x, y: b("exp", x, to=WIDE))

@@ -16,6 +16,7 @@ from ..tile_ir.features import HINT
 from ..tile_ir.model import Function
 from ..tile_ir.printer import place
 from ..tile_ir.roots import ASSUMPTION
+from ..tile_ir.roots import CONTROL
 from ..tile_ir.roots import HINT as HINTS
 from ..tile_ir.roots import PLACEMENT
 from ..tile_ir.roots import Root
@@ -94,6 +95,11 @@ def report(result: dict[str, Any], ours: Function | None, theirs: Function | Non
         _row(root)
         for root in [*roots(ours, theirs, ordered=True), *_hints(ours, theirs, arch), *_remarks(verdict.remarks)]
     ]
+    if not found and verdict.sameness is Sameness.DIFFERS:
+        found = [
+            _row(Root(CONTROL, each.ours, each.theirs, each.our_loc, each.their_loc, "", ""))
+            for each in verdict.differences
+        ]
     if not found:
         found = [_row(Root(PLACEMENT, "another order", "another order", ours.loc, theirs.loc, "", ""))]
     # One fault of the text makes the kernel's meaning another one, whatever compilers do besides.

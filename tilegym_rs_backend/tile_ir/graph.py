@@ -64,15 +64,14 @@ class Graph:
         """Whether an expression occurs in the function."""
         return number in self.inputs
 
-    def parting(self, other: Graph) -> dict[Op, int]:
-        """Operations that the other graph lacks though it has all they are computed from, with their expressions."""
-        found: dict[Op, int] = {}
-        for number, op in self.nodes.items():
-            if number not in other.nodes and all(
-                other.knows(each) or each in other.nodes for each in self.inputs.get(number, ())
-            ):
-                found.setdefault(op, number)
-        return found
+    def parting(self, other: Graph) -> list[tuple[int, Op]]:
+        """Expressions, with their operations, that the other graph lacks though it has all they are computed from."""
+        known = other.inputs.keys() | other.nodes.keys()
+        return [
+            (number, op)
+            for number, op in self.nodes.items()
+            if number not in other.nodes and known.issuperset(self.inputs.get(number, ()))
+        ]
 
 
 def build(function: Function, expressions: Expressions, parameters: Sequence[int] | None = None) -> Graph:
@@ -178,7 +177,10 @@ class _Builder:
             if op.operands[0].type == op.result.type:
                 return inner
             if inner in x.splats:
-                return x.constant(op.result.type, x.splats[inner])
+                number = x.constant(op.result.type, x.splats[inner])
+                if inner in self.graph.nodes:
+                    self._record(number, self.graph.nodes[inner], ())
+                return number
             if op.opcode == "reshape":
                 inner = x.reshaped.get(inner, inner)
                 number = x.number(("reshape", inner, op.result.type))

@@ -97,14 +97,13 @@ def _first(own: Graph, other: Graph) -> list[tuple[int, Op]]:
     """Where one graph leaves the other."""
     read = {number for inputs in own.inputs.values() for number in inputs}
     # A constant that nothing reads was made into another one; one that the other side knows was made there.
-    everything = [
-        (number, op)
-        for op, number in own.parting(other).items()
-        if op.opcode != "constant" or (number in read and not other.knows(number))
-    ]
+    everything: dict[Op, int] = {}
+    for number, op in own.parting(other):
+        if op.opcode != "constant" or (number in read and not other.knows(number)):
+            everything.setdefault(op, number)
     # What surrounds a difference differs with it: control flow counts where nothing else does.
-    plain = [(number, op) for number, op in everything if op.opcode not in (*LOOPS, "if")]
-    return plain or everything
+    found = [(number, op) for op, number in everything.items()]
+    return [(number, op) for number, op in found if op.opcode not in (*LOOPS, "if")] or found
 
 
 def _partner(op: Op, candidates: Sequence[tuple[int, Op]]) -> tuple[int, Op] | None:

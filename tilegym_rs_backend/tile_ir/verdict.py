@@ -236,7 +236,7 @@ def _entry_hints(ours: Function, theirs: Function, arch: str) -> list[IrDifferen
 
 def _first(own: Graph, other: Graph) -> list[Found]:
     """Where the graphs part."""
-    found = own.parting(other)
+    found = dict.fromkeys(op for _, op in own.parting(other))
     plain = [op for op in found if category(op) != CONTROL] or list(found)
     return [(category(op), describe(op), op.loc) for op in plain[:_MOST_FIRST_DIFFERENCES]]
 
