@@ -26,6 +26,7 @@ from .errors import ToolchainError
 BACKEND = "cutile_rs"
 VARIANTS = ("auto", "native", "ported")
 _VARIANT = "TILEGYM_RS_VARIANT"
+_FALLBACK = "DISABLE_FALLBACK"
 _SELECTOR = "tilegym.backend.selector"
 _DISPATCHER = "tilegym.backend.dispatcher"
 _DYNAMO_RULES = "torch._dynamo.trace_rules"
@@ -154,6 +155,28 @@ def implementation(op: str) -> Callable[..., Any]:
         ) from error
 
 
+@contextlib.contextmanager
+def only(wanted: str) -> Iterator[None]:
+    """Let kernels of one variant alone answer, for the block: no other variant's, and no other backend's."""
+    dispatcher = sys.modules[_DISPATCHER]
+    before = {name: os.environ.get(name) for name in (_VARIANT, _FALLBACK)}
+    answering = {op: registry[BACKEND] for op, registry in dispatcher._REGISTRY.items() if BACKEND in registry}
+    os.environ.update({_VARIANT: wanted, _FALLBACK: "1"})
+    try:
+        for op in answering:
+            del dispatcher._REGISTRY[op][BACKEND]
+            _register(dispatcher, op)
+        yield
+    finally:
+        for op, found in answering.items():
+            dispatcher._REGISTRY[op][BACKEND] = found
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def _join_selector(selector: ModuleType) -> None:
     selector._AVAILABLE_BACKENDS.add(BACKEND)
     if os.environ.get(_CHOICE) == BACKEND:
@@ -212,4 +235,4 @@ def _keep_dynamo_out(rules: ModuleType) -> None:
     rules.add(__package__)
 
 
-__all__ = ["BACKEND", "after_loading", "implementation", "native_ops", "register", "while_loading"]
+__all__ = ["BACKEND", "after_loading", "implementation", "native_ops", "only", "register", "while_loading"]

@@ -129,6 +129,11 @@ def _device(index: int) -> Target:
     return _devices.setdefault(index, Target(arch, properties.multi_processor_count, index))
 
 
+def recording_target() -> Target | None:
+    """Return the recorder of the `record` around the caller, None outside of one."""
+    return _recorder.get()
+
+
 def recorder_target(arch: str | None = None, sm_count: int | None = None) -> Target:
     """Return a fresh recorder for `arch` (TILEGYM_RS_ARCH or sm_90), with that architecture's multiprocessor count."""
     arch = arch or os.environ.get("TILEGYM_RS_ARCH") or DEFAULT_ARCH

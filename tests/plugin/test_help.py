@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The options as `pytest --help` shows them, word for word: help.txt beside this file.
 
-    python tests/plugin/test_help.py > tests/plugin/help.txt     after a change that is meant
+python tests/plugin/test_help.py > tests/plugin/help.txt     after a change that is meant
 """
 
 from __future__ import annotations

@@ -179,6 +179,14 @@ def returns_twice(out, x, limit: int, WIDTH: ConstInt):
 
 
 @ct.kernel
+def infinities(out, x, WIDTH: ConstInt):
+    tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
+    low = ct.full((WIDTH,), float("-inf"), dtype=x.dtype)
+    high = ct.full((WIDTH,), float("inf"), dtype=x.dtype)
+    ct.store(out, index=(ct.bid(0),), tile=ct.minimum(ct.maximum(tile, low), high))
+
+
+@ct.kernel
 def select(out, WIDTH: ConstInt):
     ct.store(out, index=(ct.bid(0),), tile=ct.zeros((WIDTH,), dtype=ct.float32))
 
@@ -233,6 +241,9 @@ NAMES = (
     "mixed_bits",
     "half_offset",
     "narrowed",
+    "infinities_f16",
+    "infinities_bf16",
+    "infinities_f32",
 )
 
 
@@ -271,4 +282,8 @@ def launches():
         "mixed_bits": launch(mixed_bits, w, w, 256),
         "half_offset": launch(half_offset, meta(4096, dtype=HALF), meta(4096, dtype=HALF), 256),
         "narrowed": launch(narrowed, meta(4096, dtype=torch.int16), w, 256),
+        **{
+            f"infinities_{name}": launch(infinities, meta(4096, dtype=dtype), meta(4096, dtype=dtype), 256)
+            for name, dtype in (("f16", HALF), ("bf16", torch.bfloat16), ("f32", torch.float32))
+        },
     }

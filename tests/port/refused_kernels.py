@@ -95,6 +95,24 @@ def takes_pair(pair, WIDTH: ConstInt):
     ct.store(pair[0], index=(ct.bid(0),), tile=ct.load(pair[1], index=(ct.bid(0),), shape=(WIDTH,)))
 
 
+UNKNOWN = "no Rust form of this operation is known"
+# The construct of each kernel and the reason for its refusal.
+REASONS = {
+    "prints": ("tile_printf", UNKNOWN),
+    "asserts": ("assert", UNKNOWN),
+    "running_product": ("tile_scan", "no scan by mul is known"),
+    "position_of_maximum": ("tile_reduce", "only sum, product, max and min of one tile have a Rust form"),
+    "custom_reduction": ("tile_reduce", "no reduction by fma is known"),
+    "waits": ("grid_dependency_control_wait", UNKNOWN),
+    "replaces_part": ("tile_insert", UNKNOWN),
+    "overlapping_tiles": ("make_strided_view", UNKNOWN),
+    "selected_rows": ("make_gather_scatter_view", UNKNOWN),
+    "packs": ("tile_pack", UNKNOWN),
+    "returns_inside": ("return", "a return inside a branch that others continue has no Rust form"),
+    "truth_of_floats": ("astype", "a float has no conversion to bool in the DSL"),
+}
+
+
 def launches():
     import torch
 

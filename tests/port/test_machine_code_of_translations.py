@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 pytest.importorskip("torch")
@@ -10,85 +12,61 @@ pytest.importorskip("cuda.tile")
 
 import port_kernels as kernels
 
-from tilegym_rs_backend.errors import CompileError
-from tilegym_rs_backend.errors import ToolchainError
-from tilegym_rs_backend.port import specialize
-from tilegym_rs_backend.port.compare import IDENTICAL
-from tilegym_rs_backend.port.compare import Entries
-from tilegym_rs_backend.port.compare import build
-from tilegym_rs_backend.port.compare import compare
+from tilegym_rs_backend.errors import LaunchError
+from tilegym_rs_backend.port.comparison import DIFFERENT
+from tilegym_rs_backend.port.comparison import IDENTICAL
+from tilegym_rs_backend.port.comparison import compare_launch
+from tilegym_rs_backend.port.comparison import translated_bytecode
+from tilegym_rs_backend.port.crate import build
+from tilegym_rs_backend.port.entries import translated
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def launches():
-    return kernels.launches()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("ported") / "crate"
-
-
-@pytest.fixture(scope="module")
-def comparisons(launches, folder):
-    try:
-        found = compare(list(launches.values()), folder)
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    return dict(zip(launches, found, strict=True))
-
-
 @pytest.mark.parametrize("name", sorted(kernels.NAMES))
-def test_the_machine_code_is_the_originals(comparisons, name):
-    found = comparisons[name]
-    source = found.translation.source if found.translation else ""
-    assert found.verdict == IDENTICAL, f"{found.verdict}: {found.detail}\n{source}"
+def test_the_machine_code_is_the_originals(shared_crate, name):
+    launch = shared_crate.launches[name]
+    found = compare_launch(shared_crate.kernels, launch)
+    assert found.verdict == IDENTICAL, f"{found.detail}\n{shared_crate.kernels.crate.source(found.entry)}"
 
 
-def test_launches_of_one_class_share_an_entry(comparisons):
-    entries = {name: found.translation.entry for name, found in comparisons.items()}
-    assert entries["scale_rows"] == "scale_rows"
+def test_launches_of_one_class_share_an_entry(shared_crate):
+    entries = {name: shared_crate.kernels.entry(launch).name for name, launch in shared_crate.launches.items()}
+    assert entries["scale_rows"].startswith("scale_rows_")
     assert entries["scale_rows_one"] != entries["scale_rows"]
     assert entries["row_offsets_odd"] == entries["row_offsets"] == entries["row_offsets_unaligned"]
     assert entries["scale_rows_odd"] == entries["scale_rows_unaligned"]
 
 
-def test_a_launch_of_another_class_is_refused_by_the_library(comparisons, launches, folder):
-    entries = Entries()
-    for launch in launches.values():
-        entries.translate(launch)
-    library, failed = build(entries.sources, folder)
-    assert not failed
-    one = comparisons["scale_rows_one"].translation
-    with pytest.raises(CompileError, match=r"extent 64 of axis 0 is not 1.*translate the launch again"):
-        specialize.token(library, one, launches["scale_rows_odd"])
+def test_a_launch_of_another_class_is_refused_by_the_library(shared_crate):
+    one = shared_crate.kernels.entry(shared_crate.launches["scale_rows_one"])
+    with pytest.raises(LaunchError, match=r"extent 64 of axis 0 is not 1.*translate the launch again"):
+        translated_bytecode(shared_crate.kernels, shared_crate.launches["scale_rows_odd"], one)
 
 
-def test_a_changed_kernel_is_different(launches, folder):
-    launch = launches["stencil"]
-    entries = Entries()
-    translation = entries.translate(launch)
-    changed = {translation.module: translation.source.replace("0.25f32", "0.5f32")}
-    assert changed[translation.module] != translation.source
-    library, failed = build(changed, folder)
-    assert not failed
-    from tilegym_rs_backend.port.compare import DIFFERENT
-    from tilegym_rs_backend.port.compare import one
-
-    found = one(library, translation, launch, assemblies=1)
+def test_a_changed_kernel_is_different(shared_crate):
+    entry = shared_crate.wrong["TypedConst-filled_tile-blocks"]
+    found = compare_launch(shared_crate.kernels, shared_crate.launches["blocks"], entry, assemblies=1)
     assert found.verdict == DIFFERENT
     assert "instructions differ" in found.detail
+    assert found.ir == "DIFFERS in arithmetic"
 
 
-def test_a_file_that_rustc_refuses_is_named_and_the_rest_is_built(launches, folder):
-    entries = Entries()
-    good = entries.translate(launches["stencil"])
-    bad = entries.translate(launches["batched_outer"])
-    sources = dict(entries.sources)
-    sources[bad.module] = bad.source.replace("get_tile_block_id()", "nothing_at_all()")
-    library, failed = build(sources, folder)
-    assert list(failed) == [bad.module]
-    assert "cannot find function `nothing_at_all`" in failed[bad.module]
-    assert [k["name"] for k in library.describe["kernels"]] == [good.entry]
+def test_a_file_that_rustc_refuses_is_named_and_the_rest_is_built(shared_crate, tmp_path):
+    (good, text), (bad, other) = (translated(shared_crate.launches[name]) for name in ("stencil", "batched_outer"))
+    wrong = other.replace("get_tile_block_id()", "nothing_at_all()")
+    library, failed = build({good.name: text, bad.name: wrong}, tmp_path / "crate")
+    assert list(failed) == [bad.name]
+    assert "cannot find function `nothing_at_all`" in failed[bad.name]
+    assert [k["name"] for k in library.describe["kernels"]] == [good.name]
+
+
+def test_the_plain_front_end_needs_no_parity_pass(shared_crate):
+    launch = shared_crate.launches["stencil"]
+    plain, text = translated(launch, plain=True)
+    assert plain.plain
+    assert plain.passes == ("fold_pads",)
+    assert "passes(fold_pads)" in text
+    assert dataclasses.replace(plain, name="", plain=False, passes=()) == dataclasses.replace(
+        shared_crate.kernels.entry(launch), name="", passes=()
+    )

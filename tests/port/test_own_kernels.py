@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
 ct = pytest.importorskip("cuda.tile")
-sys.path.insert(0, str(Path(__file__).parent / "own"))
 
 import own_ported as kernels  # noqa: E402
 
@@ -18,6 +14,7 @@ from tilegym_rs_backend import port  # noqa: E402
 from tilegym_rs_backend.errors import ToolchainError  # noqa: E402
 from tilegym_rs_backend.port.capture import capture  # noqa: E402
 from tilegym_rs_backend.port.capture import check_cuda_tile  # noqa: E402
+from tilegym_rs_backend.port.comparison import compare_launch  # noqa: E402
 from tilegym_rs_backend.port.execute import execute  # noqa: E402
 from tilegym_rs_backend.port.redirect import redirect  # noqa: E402
 
@@ -38,27 +35,10 @@ def rust_launch(grid, kernel, args):
     ct.launch(None, grid, rust, args)
 
 
-@pytest.fixture(scope="module")
-def launches():
-    found = {name: capture(lambda p=program: p(original_launch, "meta")) for name, program in kernels.PROGRAMS.items()}
-    assert all(len(each) == 1 for each in found.values())
-    return {name: each[0] for name, each in found.items()}
-
-
-@pytest.fixture(scope="module")
-def compared(launches, tmp_path_factory):
-    from tilegym_rs_backend.port.compare import compare
-
-    try:
-        outcomes = compare(list(launches.values()), tmp_path_factory.mktemp("own") / "crate")
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    return dict(zip(launches, outcomes, strict=True))
-
-
 @pytest.mark.parametrize("name", kernels.PROGRAMS)
-def test_the_machine_code_is_the_originals(compared, name):
-    assert compared[name].verdict == "SASS-IDENTICAL", compared[name].detail
+def test_the_machine_code_is_the_originals(shared_crate, name):
+    found = compare_launch(shared_crate.kernels, shared_crate.launches[f"own_{name}"])
+    assert found.verdict == "SASS-IDENTICAL", found.detail
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +104,19 @@ def test_a_build_that_is_not_possible_leaves_the_crate_as_it_was(tmp_path, monke
     assert source_key(crate.root) == before
     assert crate.has("first")
     assert not crate.has("second")
+
+
+def test_a_warning_about_another_file_blames_nobody(tmp_path):
+    from tilegym_rs_backend.errors import BuildError
+    from tilegym_rs_backend.port.crate import _blamed
+
+    text = """error[E0425]: cannot find function `nothing`
+ --> src/ops/wrong.rs:3:5
+warning: value assigned is never read
+ --> src/ops/right.rs:4:9
+"""
+    log = tmp_path / "build.log"
+    log.write_text(text)
+    found = _blamed(BuildError("cargo failed", stage="cargo", log_path=log), {"wrong": "", "right": ""})
+    assert list(found) == ["wrong"]
+    assert found["wrong"].endswith("src/ops/wrong.rs:3:5")

@@ -25,11 +25,17 @@ def test_the_line_of_the_construct_is_named(name):
     error = caught.value
     assert isinstance(error, TilegymRsError)
     assert error.kernel == name
+    assert (error.construct, error.reason) == kernels.REASONS[name]
     assert error.file == kernels.__file__
     with open(kernels.__file__) as file:
         line = file.read().splitlines()[error.line - 1]
     assert line.endswith("REFUSED"), f"{error}\n{line}"
     assert str(error).startswith(f"{error.file}:{error.line}: {error.construct} in kernel {name} cannot be translated")
+
+
+def test_ten_kernels_and_more_are_refused_for_reasons_of_their_own():
+    assert kernels.REASONS.keys() == kernels.launches().keys()
+    assert len(set(kernels.REASONS.values())) == len(kernels.REASONS) >= 10
 
 
 def test_an_attribute_the_emitter_was_not_written_for_is_refused(monkeypatch):

@@ -110,6 +110,14 @@ def test_a_type_that_the_text_needs_stays_concrete(translations):
     assert "negf(" in found.source
 
 
+def test_infinities_of_bfloat16_are_written_by_their_bits(translations):
+    # As constants of their name they become NaN.
+    source = translations["infinities_bf16"].source
+    assert "INFINITY" not in source
+    assert source.count("constant(32640u16, shape![WIDTH])") == 2  # 0x7f80
+    assert "f16::NEG_INFINITY" in translations["infinities_f16"].source
+
+
 def test_a_tensor_whose_strides_are_used_is_flattened(translations):
     found = translations["row_statistics"]
     assert "#[tile::flattened(low = 1, high = 1, x = 2)]" in found.source or "flattened(x = 2" in found.source
@@ -214,7 +222,10 @@ def test_a_list_of_tensors_comes_as_words(translations):
 def test_a_kernel_with_a_name_of_the_dsl_is_renamed():
     found = translate(launch(kernels.select, meta(64), 64))
     assert found.entry == "kernel_select"
-    assert translate(launch(kernels.select, meta(64), 64), name="cleared").entry == "cleared"
+    cleared = found.renamed("cleared")
+    assert cleared.entry == cleared.module == "cleared"
+    assert "pub mod cleared {" in cleared.source
+    assert "pub unsafe fn cleared<" in cleared.source
 
 
 def test_a_translation_leaves_no_hooks_behind():

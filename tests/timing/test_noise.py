@@ -33,6 +33,7 @@ def test_the_floor_is_that_of_the_first_cases_and_inputs_are_made_one_at_a_time(
 
     def pairs() -> Iterator[tuple[str, Callable[[], Any]]]:
         for number in range(5):
+
             def make(number: int = number) -> Any:
                 made.append(number)
                 return lambda: timer.device.launch("k", 60.0)

@@ -22,7 +22,7 @@ from ..library import opened
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import cache_dir
 from ..toolchain.toolkit import find_toolkit
-from .compare import build
+from .crate import build
 from .crate import write_crate
 from .installed import check_cuda_tile
 

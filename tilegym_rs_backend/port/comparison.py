@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
 
 from ..artifacts import assemble
 from ..artifacts import emit
@@ -19,12 +20,13 @@ from ..tile_ir.machine_code import differing_instructions
 from ..tile_ir.model import Function
 from ..tile_ir.printer import show
 from ..tile_ir.reader import read_module
-from ..tile_ir.side_by_side import side_by_side
+from ..tile_ir.verdict import Verdict
 from .assemblies import ASSEMBLIES
 from .assemblies import meeting
 from .capture import CapturedLaunch
+from .entries import Entry
 from .ported import PortedKernels
-from .signature import bytecode
+from .stored import bytecode
 
 IDENTICAL = "SASS-IDENTICAL"
 DIFFERENT = "SASS-DIFFERENT"
@@ -42,7 +44,6 @@ class Comparison:
         entry, baked, passes: of the translation.
         cubins: ``"ours"`` and ``"theirs"``.
         bytecodes: the same of the Tile IR.
-        difference: both kernels side by side, where the machine code differs.
     """
 
     verdict: str
@@ -53,35 +54,38 @@ class Comparison:
     passes: tuple[str, ...] = ()
     cubins: dict[str, bytes] = field(default_factory=dict, repr=False)
     bytecodes: dict[str, bytes] = field(default_factory=dict, repr=False)
-    difference: str = field(default="", repr=False)
 
     def dumps(self) -> dict[str, str]:
         """The Tile IR of each side as text."""
         return {side: show(read_module(code)) for side, code in self.bytecodes.items()}
 
 
-def compare_launch(kernels: PortedKernels, launch: CapturedLaunch, assemblies: int = ASSEMBLIES) -> Comparison:
-    """Compare a launch with its translation, which is made if need be."""
+def compare_launch(
+    kernels: PortedKernels, launch: CapturedLaunch, entry: Entry | None = None, assemblies: int = ASSEMBLIES
+) -> Comparison:
+    """Compare a launch with its translation.
+
+    Args:
+        kernels: translations by key.
+        launch: the original's.
+        entry: of the crate; by default the one of the launch's key, made if need be.
+        assemblies: how often each side is assembled before a difference is reported.
+    """
     try:
         theirs = bytecode(launch)
         original = assemble(theirs, launch.arch, name=launch.name)
     except CompileError as error:
         return Comparison("NO-ORIGINAL", str(error))
-    entry = kernels.entry(launch)
+    entry = entry or kernels.entry(launch)
     facts = {"entry": entry.name, "baked": entry.baked, "passes": entry.passes}
     try:
-        target = recorder_target(launch.arch)
-        run, positions = kernels.bound(launch, target)
-        run(*(0 for _ in positions))
-        recorded = target.recorded[-1]
-        ours = emit(recorded.library, recorded.token, launch.arch)
+        ours = translated_bytecode(kernels, launch, entry)
         translated = assemble(ours, launch.arch, name=entry.name)
     except (CompileError, LaunchError) as error:
         return Comparison("NOT-COMPILED", str(error), **facts)  # type: ignore[arg-type]
     pair = meeting(ours, theirs, (translated, original), launch.arch, assemblies)
     one, other = (read_cubin(image).only() for image in pair)
-    mine, peer = _only(ours), _only(theirs)
-    ir = str(tile_ir_verdict.compare(mine, peer, launch.arch))
+    ir = str(ir_verdict(ours, theirs, launch.arch))
     same = compare_code(one, other) is Sameness.IDENTICAL
     detail = f"{len(other.text)} B"
     if not same:
@@ -93,10 +97,33 @@ def compare_launch(kernels: PortedKernels, launch: CapturedLaunch, assemblies: i
         ir=ir,
         cubins={"ours": pair[0], "theirs": pair[1]},
         bytecodes={"ours": ours, "theirs": theirs},
-        difference="" if same else side_by_side(mine, peer, only_differences=True),
         **facts,  # type: ignore[arg-type]
     )
 
 
-def _only(code: bytes) -> Function:
+def ir_verdict(ours: bytes, theirs: bytes, arch: str) -> Verdict:
+    """Compare two bytecodes of one kernel each, which are launched with the same arguments."""
+    return tile_ir_verdict.compare(kernel_in(ours), kernel_in(theirs), arch, ordered=True)
+
+
+def translated_bytecode(kernels: PortedKernels, launch: CapturedLaunch, entry: Entry) -> bytes:
+    """Return the Tile IR that an entry compiles to for a launch.
+
+    Raises:
+        CompileError, LaunchError: the front end, or the entry, refuses the launch.
+    """
+    target = recorder_target(launch.arch)
+    run, positions = kernels.bound(launch, target, entry)
+    run(*(0 for _ in positions))
+    recorded = target.recorded[-1]
+    return emit(recorded.library, recorded.token, launch.arch)
+
+
+def kernel_of(file: Path) -> Function | None:
+    """Read the kernel of a bytecode file, None where there is no file."""
+    return kernel_in(file.read_bytes()) if file.is_file() else None
+
+
+def kernel_in(code: bytes) -> Function:
+    """Return the kernel of a bytecode."""
     return next(function for function in read_module(code).functions if function.is_entry)

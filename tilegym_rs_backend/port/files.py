@@ -1,113 +1,105 @@
 # SPDX-License-Identifier: MIT
-"""What porting an op leaves behind, and whether a folder holds all of it."""
+"""The files that porting an op leaves in its folder: the only list of them, and each is written by one rename."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import os
 from pathlib import Path
 from typing import Any
 
 ANALYSIS = "analysis.json"
+"""What is to be ported: launches, variants, constants, tolerances, tuning spaces, baselines."""
 SUMMARY = "summary.json"
-SOURCES = "sources"
-DUMPS = "ir"
-CUBINS = "cubins"
+"""What came out, launch by launch and stage by stage."""
+STATE = "state.json"
+"""Per stage: what it was made from, its verdict, its files' hashes; on the same inputs it is not repeated."""
 CORRECTNESS = "correctness.log"
+"""Both sides executed on the CPU, bit by bit."""
+HOST = "host.log"
+"""Exports and redirect."""
 PERFORMANCE = "performance.log"
-DIFFERENCES = "differences.txt"
+"""The gate's verdicts, or why it did not run."""
+DIFFERENCES, DIFFERENCES_TEXT = "differences.json", "differences.txt"
+"""The IR-difference report: categories, whose fault, why."""
+RESIDUAL, RESIDUAL_TEXT = "residual.json", "residual.txt"
+"""The residual-performance report: what of a launch is not its peer's, on the device and on the host."""
+SOURCES, DUMPS, CUBINS, SUPPLIED = "sources", "ir", "cubins", "supplied"
+"""Folders: Rust texts; Tile IR of both sides (text and bytecode); machine code of both sides; refusals handed on."""
 
-FIXED = (ANALYSIS, SUMMARY, CORRECTNESS, PERFORMANCE, DIFFERENCES)
-"""Files that are always there; what is in the three folders follows from the summary's launches."""
+FIXED = (
+    ANALYSIS,
+    SUMMARY,
+    STATE,
+    CORRECTNESS,
+    HOST,
+    PERFORMANCE,
+    DIFFERENCES,
+    DIFFERENCES_TEXT,
+    RESIDUAL,
+    RESIDUAL_TEXT,
+)
+"""Files that are always there; what is in the folders follows from the summary's launches."""
 
-_ANALYSIS_KEYS = {
-    "op": str,
-    "arch": str,
-    "versions": dict,
-    "kernels": list,
-    "dtypes": list,
-    "tolerances": dict,
-    "baseline": str,
-    "not_compared": list,
-}
-_LAUNCH_KEYS = {"kernel": str, "case": str, "grid": list, "constants": dict, "hints": dict, "configurations": int}
-_RESULT_KEYS = {"kernel": str, "case": str, "verdict": str, "detail": str, "stem": str}
-
-
-def write_json(folder: Path, name: str, value: Any) -> None:
-    """Write one of the JSON files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
+SIDES = ("ours", "theirs")
+NONE = "none\n"
+"""The text of a report that has nothing to report."""
 
 
-def write(folder: Path, name: str, content: str | bytes) -> None:
-    """Write one file below the folder."""
+def source_file(entry: str) -> str:
+    """The Rust text of an entry."""
+    return f"{SOURCES}/{entry}.rs"
+
+
+def dump_file(stem: str, side: str) -> str:
+    """One side's Tile IR of a launch, as text."""
+    return f"{DUMPS}/{stem}.{side}.txt"
+
+
+def bytecode_file(stem: str, side: str) -> str:
+    """One side's Tile IR of a launch."""
+    return f"{DUMPS}/{stem}.{side}.tileirbc"
+
+
+def cubin_file(stem: str, side: str) -> str:
+    """One side's machine code of a launch."""
+    return f"{CUBINS}/{stem}.{side}.cubin"
+
+
+def launch_files(stem: str, entry: str) -> list[str]:
+    """All files of a launch whose both sides were assembled."""
+    kinds = (dump_file, bytecode_file, cubin_file)
+    return [source_file(entry), *(kind(stem, side) for kind in kinds for side in SIDES)]
+
+
+def json_text(value: Any) -> str:
+    """JSON as the files hold it."""
+    return json.dumps(value, indent=1, default=str) + "\n"
+
+
+def write(folder: Path, name: str, content: str | bytes) -> str:
+    """Write one file so that a reader finds the old one or the new one, never a part; returns its name."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    staging = path.with_name(f".{path.name}.{os.getpid()}")
+    staging.write_bytes(content.encode() if isinstance(content, str) else content)
+    staging.replace(path)
+    return name
 
 
-def validate(folder: Path) -> list[str]:
-    """Return what is wrong with a folder: missing files, malformed JSON, verdicts that the cubins do not bear out."""
-    missing = [f"{name} is missing" for name in FIXED if not (folder / name).is_file()]
-    if missing:
-        return missing
-    problems: list[str] = []
-    analysis = _read(folder, ANALYSIS, problems)
-    summary = _read(folder, SUMMARY, problems)
-    if problems:
-        return problems
-    problems += _shape(analysis, _ANALYSIS_KEYS, ANALYSIS)
-    for index, launch in enumerate(analysis.get("kernels", [])):
-        problems += _shape(launch, _LAUNCH_KEYS, f"{ANALYSIS}: kernels[{index}]")
-    results = summary.get("launches")
-    if not isinstance(results, list):
-        return [*problems, f"{SUMMARY}: launches is no list"]
-    for index, result in enumerate(results):
-        wrong = _shape(result, _RESULT_KEYS, f"{SUMMARY}: launches[{index}]")
-        problems += wrong or _check(folder, result)
-    return problems
-
-
-def _read(folder: Path, name: str, problems: list[str]) -> Any:
+def read_json(folder: Path, name: str) -> Any:
+    """Read a JSON object; None where there is none that can be read."""
     try:
         found = json.loads((folder / name).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problems.append(f"{name} cannot be read: {error}")
-        return {}
-    if not isinstance(found, dict):
-        problems.append(f"{name} holds no object")
-        return {}
-    return found
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
-def _shape(value: Any, keys: Mapping[str, type], where: str) -> list[str]:
-    if not isinstance(value, dict):
-        return [f"{where} is no object"]
-    wrong = [f"{where}: {key} is missing" for key in keys if key not in value]
-    wrong += [
-        f"{where}: {key} is no {kind.__name__}"
-        for key, kind in keys.items()
-        if key in value and not isinstance(value[key], kind)
-    ]
-    return wrong
-
-
-def _check(folder: Path, result: dict[str, Any]) -> list[str]:
-    """A launch's files, and that equal machine code is what the cubins hold."""
-    if result["verdict"] not in ("SASS-IDENTICAL", "SASS-DIFFERENT"):
-        return []
-    stem = result["stem"]
-    names = [f"{DUMPS}/{stem}.{side}.txt" for side in ("ours", "theirs")]
-    names += [f"{CUBINS}/{stem}.{side}.cubin" for side in ("ours", "theirs")]
-    names += [f"{SOURCES}/{result.get('entry')}.rs"]
-    missing = [f"{name} is missing" for name in names if not (folder / name).is_file()]
-    if missing:
-        return missing
-    from ..tile_ir.cubin import read_cubin
-
-    ours, theirs = (read_cubin((folder / f"{CUBINS}/{stem}.{side}.cubin").read_bytes()) for side in ("ours", "theirs"))
-    same = ours.only().text == theirs.only().text
-    if same != (result["verdict"] == "SASS-IDENTICAL"):
-        return [f"{stem}: the cubins' code is {'equal' if same else 'not equal'}, the verdict is {result['verdict']}"]
-    return []
+def sha256(folder: Path, name: str) -> str:
+    """The hash of a file, empty where it cannot be read."""
+    try:
+        return hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    except OSError:
+        return ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
+from typing import NamedTuple
 
 from .capture import CapturedLaunch
+from .capture import Tuning
 from .capture import capture
 from .installed import backend_set
-from .ported import key_of
+from .keys import key_of
 
 _IDLE_TRIES = 8
 """So many cases without a launch that is new end the search."""
@@ -19,7 +20,16 @@ TUNINGS = (0, 1 << 30)
 """The first and the last configuration of every tuner: they differ the most."""
 
 
-def case_launches(suite: Any, case: Any, arch: str, tuning: int = 0) -> list[CapturedLaunch]:
+class Chosen(NamedTuple):
+    """One launch, and how it is captured again: the case, the tuner's answer, the place among the case's launches."""
+
+    case: Any
+    tuning: int
+    position: int
+    launch: CapturedLaunch
+
+
+def case_launches(suite: Any, case: Any, arch: str, tuning: Tuning = 0) -> list[CapturedLaunch]:
     """Capture the launches of one parity case; on ``meta`` tensors, or on the CPU where host code reads a tensor.
 
     Raises:
@@ -40,8 +50,8 @@ def case_launches(suite: Any, case: Any, arch: str, tuning: int = 0) -> list[Cap
 
 def chosen(
     suite: Any, arch: str, per_kernel: int = 2, failed: Callable[[Any, Exception], None] | None = None
-) -> list[tuple[Any, CapturedLaunch]]:
-    """Return (case, launch) pairs of an op: up to ``per_kernel`` of each kernel, with different keys.
+) -> list[Chosen]:
+    """Return launches of an op: up to ``per_kernel`` of each kernel, with different keys.
 
     Args:
         suite: the op's parity cases.
@@ -49,9 +59,9 @@ def chosen(
         per_kernel: how many launches of a kernel are enough.
         failed: told of each case that could not be captured, with the error.
     """
-    kept: dict[str, dict[str, tuple[Any, CapturedLaunch]]] = {}
+    kept: dict[str, dict[str, Chosen]] = {}
     arch, idle = suite.arch_for(arch), 0
-    for case, tuning in _tries(suite):
+    for case, tuning in ((case, tuning) for tuning in TUNINGS for case in representatives(suite)):
         if idle >= _IDLE_TRIES:
             break
         idle += 1
@@ -61,22 +71,20 @@ def chosen(
             if failed is not None:
                 failed(case, error)
             continue
-        for launch in launches:
+        for position, launch in enumerate(launches):
             mine = kept.setdefault(launch.name, {})
             key = key_of(launch)
             if len(mine) < per_kernel and key not in mine:
-                mine[key] = (case, launch)
+                mine[key] = Chosen(case, tuning, position, launch)
                 idle = 0
-    return [pair for mine in kept.values() for pair in mine.values()]
+    return [each for mine in kept.values() for each in mine.values()]
 
 
-def _tries(suite: Any) -> Iterator[tuple[Any, int]]:
-    """Cases in the order of what they add: one of each dtype and parameters first, small before large."""
+def representatives(suite: Any) -> list[Any]:
+    """Return the smallest case of each dtype and parameters, small before large."""
     cases = [case for case in suite.cases if case.structural and not case.raises and 0 not in case.shape]
     cases.sort(key=suite.bytes_moved)
     first: dict[tuple[Any, ...], Any] = {}
     for case in cases:
         first.setdefault((case.params, case.dtype), case)
-    for tuning in TUNINGS:
-        for case in first.values():
-            yield case, tuning
+    return list(first.values())

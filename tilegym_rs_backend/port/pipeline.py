@@ -1,42 +1,46 @@
 # SPDX-License-Identifier: MIT
-"""Port ops in stages, each ending in something a machine can check: analyze, translate, build, compare, execute."""
+"""Port ops in stages: preflight, analyze, translate, self-check, host side, perf.
+
+Each stage ends in a verdict line and in the op's journal, so that a killed run goes on where it was and a stage with
+the same inputs is not repeated. Ops share builds: a stage that builds takes all ops before the next one begins. A
+kernel gets two attempts, the plain front end and then the parity passes; what is left is diagnosed, not tried again.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import progress
+from ..errors import CompileError
+from ..progress import Heartbeat
+from ..toolchain.toolkit import TILEIRAS_VERSION
 from . import files
-from .bits import execute_both
-from .capture import CapturedLaunch
-from .comparison import Comparison
-from .comparison import compare_launch
-from .installed import check_cuda_tile
-from .launches import chosen
+from . import hostside
+from . import performance
+from . import residual
+from . import selfcheck
+from .assemblies import ASSEMBLIES
+from .cached import generation
+from .comparison import IDENTICAL
+from .entries import supplied
+from .external import Command
+from .external import ExternalError
+from .external import module_of
+from .journal import FAIL
+from .journal import NOT_RUN
+from .journal import PASS
+from .journal import Verdict
 from .ported import PortedKernels
-from .ported import key_of
+from .preflight import preflight
 from .redirect import redirect
-
-EXECUTED_BYTES = 1 << 22
-EXECUTED_FLOPS = 1 << 28
-"""A case that moves or computes more is not executed here: the parity suite does that, and this would take minutes."""
-
-
-@dataclass
-class _Op:
-    """One op on its way."""
-
-    suite: Any
-    pairs: list[tuple[Any, CapturedLaunch]]
-    unreachable: list[str]
-    results: list[dict[str, Any]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+from .translate import Refused
+from .work import Work
+from .work import run_summary
 
 
 class Pipeline:
@@ -47,172 +51,239 @@ class Pipeline:
         out: where the folders go.
         per_kernel: launches that are compared of each kernel.
         execute: run both sides of a small case on the CPU and compare bits.
+        on_refused: asked for a source where the translator refuses a kernel.
+        gate: measures device time.
     """
 
-    def __init__(self, arch: str, out: Path, *, per_kernel: int = 2, execute: bool = True) -> None:
+    def __init__(
+        self,
+        arch: str,
+        out: Path,
+        *,
+        per_kernel: int = 2,
+        execute: bool = True,
+        on_refused: Command | None = None,
+        gate: performance.Gate | None = None,
+    ) -> None:
         self.arch = arch
         self.out = out
         self._per_kernel = per_kernel
         self._execute = execute
+        self._on_refused = on_refused
+        self._gate = gate or performance.ParityGate()
+        self._beat = Heartbeat(progress.say).beat
 
     @property
     def _kernels(self) -> PortedKernels:
         return redirect().kernels
 
     def run(self, suites: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
-        """Port; returns counts and, by op, what came out. A kernel that cannot be ported does not stop the others.
+        """Port; returns counts and what is not identical. A kernel that cannot be ported does not stop the others.
 
         Raises:
-            ToolchainError: cuda-tile or a tool is missing.
             BuildError: the crate cannot be built at all.
         """
-        check_cuda_tile()
         began = time.monotonic()
-        ops = {name: self._analyze(suite, say) for name, suite in suites.items()}
-        new = [launch for op in ops.values() for _, launch in op.pairs if self._done(launch) is None]
-        say(f"translate: {len(new)} launches")
-        refusals = self._kernels.prepare(new)
-        for name, op in ops.items():
-            for index, (case, launch) in enumerate(op.pairs):
-                self._judge(name, op, index, case, launch, refusals.get(key_of(launch)), say)
-            self._write(name, op)
-        everything = [result for op in ops.values() for result in op.results]
-        kernels = {(result["module"], result["kernel"]) for result in everything}
-        bad = {(r["module"], r["kernel"]) for r in everything if r["verdict"] != "SASS-IDENTICAL"}
-        summary = {
-            "arch": self.arch,
-            "seconds": round(time.monotonic() - began, 1),
-            "kernels": len(kernels),
-            "kernels_identical": len(kernels - bad),
-            "launches": len(everything),
-            "identical": sum(result["verdict"] == "SASS-IDENTICAL" for result in everything),
-            "ops_without_launches": {name: op.unreachable[:1] for name, op in ops.items() if not op.pairs},
-            "not_identical": [
-                {name: r[name] for name in ("op", "kernel", "case", "verdict", "detail")}
-                for r in everything
-                if r["verdict"] != "SASS-IDENTICAL"
-            ],
-        }
-        files.write_json(self.out, f"summary-{self.arch}.json", summary)
+        ready = preflight(self.arch)
+        say(ready.line(self.arch))
+        works = []
+        if ready.status == PASS:
+            works = [Work(suite, self.arch, self.out / self.arch / name, say) for name, suite in suites.items()]
+        for work in works:
+            work.inputs["preflight"] = ready.reason
+            work.journal.record(ready, ready.reason)
+            work.analyze(self._per_kernel)
+        with_launches = [work for work in works if work.analysis["launches"]]
+        self._translate(with_launches)
+        self._check(with_launches)
+        self._host_sides(works)
+        for work in works:
+            self._perf(work)
+            work.finish()
+        summary = run_summary(self.arch, ready, works, round(time.monotonic() - began, 1))
+        files.write(self.out, f"summary-{self.arch}.json", files.json_text(summary))
         say(
             f"{summary['kernels_identical']} of {summary['kernels']} kernels and {summary['identical']} of "
             f"{summary['launches']} launches SASS-IDENTICAL for {self.arch}, {summary['seconds']} s"
         )
         return summary
 
-    def _analyze(self, suite: Any, say: Callable[[str], None]) -> _Op:
-        unreachable: list[str] = []
-        pairs = chosen(
-            suite,
-            self.arch,
-            self._per_kernel,
-            lambda case, error: unreachable.append(f"{case.id}: {type(error).__name__}: {error}".splitlines()[0]),
-        )
-        if not pairs:
-            why = unreachable[0] if unreachable else "no case with a shape that launches"
-            say(f"VERDICT: FAIL NO-LAUNCH {suite.name}: {why}")
-        analysis = {
-            "op": suite.name,
-            "arch": self.arch,
-            "versions": {name: _version(name) for name in ("cuda-tile", "tilegym", "tilegym-rs")},
-            "kernels": [
-                {
-                    "kernel": launch.name,
-                    "case": case.id,
-                    "grid": list(launch.grid),
-                    "constants": dict(launch.constants),
-                    "hints": dict(launch.hints),
-                    "configurations": int(launch.config is not None),
-                    "key": key_of(launch),
-                }
-                for case, launch in pairs
-            ],
-            "dtypes": sorted({case.dtype for case, _ in pairs}),
-            "tolerances": {dtype: vars(each) for dtype, each in suite.tolerance.items()},
-            "baseline": "cutile-python",
-            "not_compared": ["triton-tileir: its peer does not exist yet"],
-            "unreachable": unreachable,
-        }
-        files.write_json(self._folder(suite.name), files.ANALYSIS, analysis)
-        return _Op(suite, pairs, unreachable)
+    # Translate
 
-    def _folder(self, op: str) -> Path:
-        return self.out / self.arch / op
+    def _translate(self, works: Sequence[Work]) -> None:
+        todo = []
+        for work in works:
+            words = (self._on_refused.words, self._on_refused.seconds) if self._on_refused else ()
+            analysis = files.sha256(work.folder, files.ANALYSIS)
+            if not work.kept("translate", analysis, generation(), *words, still=self._still_built(work)):
+                todo.append(work)
+        failed = self._kernels.prepare([each.launch for work in todo for each in work.chosen()], self._beat, plain=True)
+        for work in todo:
+            work.end(*self._translated(work, failed))
 
-    def _done(self, launch: CapturedLaunch) -> object:
-        return self._kernels.known(key_of(launch))
+    def _still_built(self, work: Work) -> Callable[[Verdict], bool]:
+        """Whether the cache still has what an earlier run has built."""
 
-    def _judge(
-        self,
-        name: str,
-        op: _Op,
-        index: int,
-        case: Any,
-        launch: CapturedLaunch,
-        refusal: Exception | None,
-        say: Callable[[str], None],
-    ) -> None:
-        stem = f"{launch.name.strip('_')}-{index}"
-        if refusal is not None:
-            kind = "REFUSED" if type(refusal).__name__ == "Refused" else "NOT-BUILT"
-            outcome = Comparison(kind, str(refusal))
-        else:
-            outcome = compare_launch(self._kernels, launch)
-        folder = self._folder(name)
-        for side, text in outcome.dumps().items():
-            files.write(folder, f"{files.DUMPS}/{stem}.{side}.txt", text)
-        for side, image in outcome.cubins.items():
-            files.write(folder, f"{files.CUBINS}/{stem}.{side}.cubin", image)
-        if outcome.entry:
-            source = self._kernels.crate.source(outcome.entry)
-            files.write(folder, f"{files.SOURCES}/{outcome.entry}.rs", source)
-        result = {
-            "op": name,
-            "kernel": launch.name,
-            "module": launch.module,
-            "case": case.id,
-            "verdict": outcome.verdict,
-            "detail": outcome.detail,
-            "ir": outcome.ir,
-            "entry": outcome.entry,
-            "baked": list(outcome.baked),
-            "passes": list(outcome.passes),
-            "stem": stem,
-        }
-        op.results.append(result)
-        if outcome.difference:
-            op.lines.append(f"{launch.name} [{case.id}]\n{outcome.difference}\n")
-        status = "PASS" if outcome.verdict == "SASS-IDENTICAL" else "FAIL"
-        detail = outcome.detail.splitlines()[0] if outcome.detail else ""
-        say(f"VERDICT: {status} {outcome.verdict} {launch.name} {name}[{case.id}] {detail}")
+        def still(verdict: Verdict) -> bool:
+            failed, entries = verdict.data["failed"], verdict.data["supplied"]
+            keys = {each["key"] for each in work.analysis["launches"]} - failed.keys() - entries.keys()
+            has = self._kernels.crate.has
+            return all(map(self._kernels.known, keys)) and all(has(entry["name"]) for entry in entries.values())
 
-    def _write(self, name: str, op: _Op) -> None:
-        folder = self._folder(name)
-        log = self._correctness(op) if self._execute else "NOT-RUN: left out\n"
-        files.write(folder, files.CORRECTNESS, log)
-        files.write(folder, files.PERFORMANCE, "NOT-RUN: `pytest --cutile-rs` times on a GPU\n")
-        files.write(folder, files.DIFFERENCES, "\n".join(op.lines) or "none\n")
-        files.write_json(folder, files.SUMMARY, {"op": name, "arch": self.arch, "launches": op.results})
+        return still
 
-    def _correctness(self, op: _Op) -> str:
-        """Execute the smallest case of both sides on the CPU."""
-        lines = []
-        seen: set[str] = set()
-        for case, _ in op.pairs:
-            large = op.suite.bytes_moved(case) > EXECUTED_BYTES or op.suite.flops(case) > EXECUTED_FLOPS
-            if case.id in seen or large:
+    def _translated(self, work: Work, failed: Mapping[str, Exception]) -> tuple[Verdict, list[str]]:
+        problems: dict[str, tuple[str, str]] = {}
+        entries: dict[str, Any] = {}
+        names: list[str] = []
+        for described, each in work.pairs():
+            key, stem = described["key"], described["stem"]
+            error = failed.get(key)
+            if error is None:
+                entry = self._kernels.entry(each.launch)
+                names.append(files.write(work.folder, files.source_file(entry.name), self._source(entry.name)))
                 continue
-            seen.add(case.id)
-            try:
-                lines += [f"[{case.id}] {line}" for line in execute_both(self._kernels, op.suite, case, self.arch)]
-            except Exception as error:
-                lines.append(f"[{case.id}] NOT-RUN: {type(error).__name__}: {error}".splitlines()[0])
-            break
-        return "\n".join(lines or ["NOT-RUN: every case is too large for a CPU"]) + "\n"
+            problems[key] = ("REFUSED" if isinstance(error, Refused) else "NOT-BUILT", str(error))
+            if self._on_refused is not None and isinstance(error, Refused) and key not in entries:
+                try:
+                    entries[key] = self._ask(self._on_refused, work, stem, each.launch, error)
+                except (ExternalError, CompileError) as answer:
+                    problems[key] = ("REFUSED", f"{error}\n{answer}")
+                else:
+                    del problems[key]
+                    name = entries[key]["name"]
+                    names.append(files.write(work.folder, files.source_file(name), self._source(name)))
+        count = len(work.analysis["launches"])
+        data = {"failed": problems, "supplied": entries}
+        if problems:
+            first = next(iter(problems.values()))
+            reason = f"{len(problems)} of {count} launches have no entry: {first[0]} {first[1].splitlines()[0]}"
+            return Verdict("translate", FAIL, reason, data), names
+        also = f", {len(entries)} supplied" if entries else ""
+        return Verdict("translate", PASS, f"{count} launches, {len(set(names))} texts{also}", data), names
 
+    def _ask(self, command: Command, work: Work, stem: str, launch: Any, refusal: Refused) -> dict[str, Any]:
+        """Have a source supplied, build it, and return its entry as JSON types."""
+        analysis = (work.folder / files.ANALYSIS).read_text(encoding="utf-8")
+        text = command.supply(work.folder / files.SUPPLIED / stem, launch, refusal, analysis)
+        name, text = module_of(text, launch.name)
+        refused = {} if self._kernels.crate.has(name) else self._kernels.crate.add({name: text})
+        if name in refused:
+            raise CompileError(f"rustc refused the source that --on-refused supplied: {refused[name]}")
+        return selfcheck.entry_to(supplied(self._kernels.crate.library().kernel(name), launch))
 
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    def _source(self, entry: str) -> str:
+        return self._kernels.crate.source(entry)
+
+    # Self-check
+
+    def _check(self, works: Sequence[Work]) -> None:
+        todo = []
+        for work in works:
+            data = work.verdicts["translate"].data
+            settings = (TILEIRAS_VERSION, ASSEMBLIES, self._execute)
+            if not work.kept("self-check", work.inputs["translate"], files.json_text(data), *settings):
+                todo.append(work)
+        judged: dict[str, list[tuple[dict[str, Any], list[str]]]] = {}
+        again: list[tuple[Work, int]] = []
+        for work in todo:
+            found = judged[work.name] = [self._judge(work, *pair) for pair in work.pairs()]
+            retries = [(work, index) for index, (row, _) in enumerate(found) if selfcheck.worth_a_retry(row)]
+            again += retries
+            if not retries:
+                self._checked(work, found)
+        self._kernels.prepare([work.chosen()[index].launch for work, index in again], self._beat, again=True)
+        for work, index in again:
+            before, earlier = judged[work.name][index]
+            result, names = self._judge(work, *work.pairs()[index])
+            result["attempts"] = [*before["attempts"], *result["attempts"]]
+            judged[work.name][index] = (result, [*earlier, *names])
+        for work in {work.name: work for work, _ in again}.values():
+            self._checked(work, judged[work.name])
+
+    def _judge(self, work: Work, described: dict[str, Any], each: Any) -> tuple[dict[str, Any], list[str]]:
+        key = described["key"]
+        if key in work.failed:
+            verdict, detail = work.failed[key]
+            return selfcheck.row(described, verdict, detail, selfcheck.PLAIN), []
+        return selfcheck.judge(self._kernels, work.folder, described, each.launch, work.supplied.get(key))
+
+    def _checked(self, work: Work, judged: Sequence[tuple[dict[str, Any], list[str]]]) -> None:
+        results = [result for result, _ in judged]
+        names = [name for _, more in judged for name in more]
+        for result in results:
+            status = PASS if result["verdict"] == IDENTICAL else FAIL
+            detail = (result["detail"].splitlines() or [""])[0]
+            work.say(f"VERDICT: {status} {result['verdict']} {result['kernel']} {work.name}[{result['case']}] {detail}")
+        found, text = selfcheck.reports(work.folder, results, work.analysis["arch"])
+        names.append(files.write(work.folder, files.DIFFERENCES, files.json_text({"launches": found})))
+        names.append(files.write(work.folder, files.DIFFERENCES_TEXT, text))
+        lines = ["NOT-RUN left out"]
+        if self._execute:
+            lines = selfcheck.executed(self._kernels, work.suite, self.arch, work.chosen())
+        names.append(files.write(work.folder, files.CORRECTNESS, "\n".join(lines) + "\n"))
+        verdict = selfcheck.verdict_of(results, lines, found)
+        work.end(Verdict("self-check", *verdict, {"launches": results}), names)
+
+    # Host side and device time
+
+    def _host_sides(self, works: Sequence[Work]) -> None:
+        todo = []
+        for work in works:
+            if not work.analysis["launches"]:
+                work.skip_all()
+            elif not work.kept("host-side", work.inputs["self-check"], self._keys(work)):
+                missing = {result["key"] for result in work.results if not self._kernels.known(result["key"])}
+                usable = [each for described, each in work.pairs() if described["key"] not in missing]
+                todo.append((work, usable, hostside.wanted(work.suite, self.arch, usable)))
+        # A case may launch more than what was chosen of it: all of that is built together too.
+        self._kernels.prepare(
+            [launch for _, _, cases in todo for each in cases for launch in each.launches], self._beat
+        )
+        for work, usable, cases in todo:
+            self._host_side(work, list(hostside.check(work.suite, self.arch, usable, cases)))
+
+    def _host_side(self, work: Work, lines: Sequence[tuple[bool, str]]) -> None:
+        text = "".join(f"{PASS if good else FAIL} {line}\n" for good, line in lines)
+        text += "NOT-RUN TileGym's own tests: `pytest --tilegym-tests DIR` runs them on a GPU\n"
+        wrong = [line for good, line in lines if not good]
+        status, reason = (FAIL, wrong[0]) if wrong else (PASS, f"{len(lines)} exports and cases")
+        if not lines:
+            status, reason = NOT_RUN, "no kernel of the op was ported"
+        work.end(Verdict("host-side", status, reason), [files.write(work.folder, files.HOST, text)])
+
+    def _keys(self, work: Work) -> str:
+        found = {result["key"]: self._kernels.known(result["key"]) for result in work.results}
+        return str(sorted((key, entry.name if entry else "") for key, entry in found.items()))
+
+    def _perf(self, work: Work) -> None:
+        arch = str(work.analysis["arch"])
+        gpu, host = self._gate.where(arch), files.sha256(work.folder, files.HOST)
+        if work.kept("perf", work.inputs["self-check"], work.inputs["host-side"], host, gpu):
+            return
+        measured = performance.Measured(NOT_RUN, self._gate.why(arch))
+        wrong = [work.verdicts[name] for name in ("self-check", "host-side") if work.verdicts[name].status != PASS]
+        if wrong:
+            measured = performance.Measured(NOT_RUN, f"{wrong[0].stage} did not pass, so there is nothing to time")
+        elif not any(case.perf for case in work.suite.cases):
+            measured = performance.Measured(NOT_RUN, f"{work.name} has no perf case")
+        elif gpu:
+            measured = self._gate.measure(work.name, arch, work.folder)
+        found = self._residual(work, measured)
+        names = [files.write(work.folder, files.PERFORMANCE, measured.log())]
+        names.append(files.write(work.folder, files.RESIDUAL, files.json_text({"reports": found})))
+        names.append(files.write(work.folder, files.RESIDUAL_TEXT, residual.text_of_all(found)))
+        work.end(Verdict("perf", measured.status, measured.reason), names)
+
+    def _residual(self, work: Work, measured: performance.Measured) -> list[dict[str, Any]]:
+        """Report on launches whose code is not the original's, and on cases that the gate did not pass."""
+        log = work.folder / files.HOST
+        launching = [line.removeprefix("FAIL ") for line in log.read_text().splitlines() if line.startswith("FAIL ")]
+        found = [
+            residual.of_files(work.folder, result, str(work.analysis["arch"]), launching)
+            for result in work.results
+            if result["verdict"] == "SASS-DIFFERENT"
+        ]
+        identical = all(result["verdict"] == IDENTICAL for result in work.results)
+        bad = [case for case in measured.cases if case["status"] not in (PASS, "WAIVED", NOT_RUN)]
+        return found + [residual.of_case(case, identical) for case in bad]

@@ -19,6 +19,8 @@ from ..launch import PLANS
 from ..target import Target
 from ..target import target_of
 from ..target import target_of_device
+from .arguments import pointers_of
+from .arguments import with_tables
 from .capture import CapturedLaunch
 from .capture import capture
 from .capture import described
@@ -28,8 +30,6 @@ from .intercept import answering
 from .intercept import install
 from .ported import PortedKernels
 from .ported import carry_out
-from .ported import pointers_of
-from .ported import with_tables
 
 Plan = tuple[Callable[..., None], tuple[int, ...]]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tilegym_rs_backend.tile_ir.types import ScalarType
 from tilegym_rs_backend.tile_ir.types import TileType
@@ -23,6 +24,30 @@ def plain(data: bytes, kind: Type) -> bytes:
     if len(data) == width * count and data == data[:width] * count:
         return data[:width]
     return data
+
+
+def folded(opcode: str, elements: Sequence[bytes | None], kind: Type) -> bytes | None:
+    """Return the element of the constant that an operation makes of constants; None where it is known to make none.
+
+    Args:
+        opcode: ``"bitcast"``, ``"negf"`` (flips the sign bit) or ``"subi"`` (wraps around).
+        elements: of each operand the one element that fills it, None where it is no such constant.
+        kind: the result's type.
+    """
+    element = kind.element if isinstance(kind, TileType) else None
+    if not isinstance(element, ScalarType) or element.name == "i1":
+        return None
+    known = [each for each in elements if each is not None and len(each) * 8 == max(8, element.bits)]
+    if len(known) != len(elements) or element.bits % 8:
+        return None
+    if opcode == "bitcast":
+        return known[0]
+    if opcode == "negf":
+        return known[0][:-1] + bytes([known[0][-1] ^ 0x80])
+    if opcode == "subi" and len(known) == 2:
+        a, b = (int.from_bytes(each, "little") for each in known)
+        return ((a - b) % (1 << element.bits)).to_bytes(len(known[0]), "little")
+    return None
 
 
 def _truth_values(data: bytes, count: int) -> bytes:

@@ -111,7 +111,7 @@ def _access(op: Op, arch: str) -> Iterator[tuple[str, str]]:
             details.append(f"axes {list(view.dim_map)}")
     else:
         details += ["masked"] if op.group("mask") else []
-        details += ["padded"] if op.group("padding_value") else []
+        details += ["padded"] if op.group("mask") and op.group("padding_value") else []
     words = (op.attributes.get(name) for name in ("mode", "memory_scope", "memory_ordering_semantics"))
     details += [word for word in words if isinstance(word, str) and word != "weak"]
     yield MEMORY_FAMILY, ", ".join([family, *details])

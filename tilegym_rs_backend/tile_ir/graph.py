@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from dataclasses import field
 
 from tilegym_rs_backend.tile_ir.assumptions import implied
+from tilegym_rs_backend.tile_ir.constants import folded
 from tilegym_rs_backend.tile_ir.expressions import Expressions
 from tilegym_rs_backend.tile_ir.liveness import EFFECTS
 from tilegym_rs_backend.tile_ir.liveness import Liveness
@@ -62,6 +63,15 @@ class Graph:
     def knows(self, number: int) -> bool:
         """Whether an expression occurs in the function."""
         return number in self.inputs
+
+    def parting(self, other: Graph) -> list[tuple[int, Op]]:
+        """Expressions, with their operations, that the other graph lacks though it has all they are computed from."""
+        known = other.inputs.keys() | other.nodes.keys()
+        return [
+            (number, op)
+            for number, op in self.nodes.items()
+            if number not in other.nodes and known.issuperset(self.inputs.get(number, ()))
+        ]
 
 
 def build(function: Function, expressions: Expressions, parameters: Sequence[int] | None = None) -> Graph:
@@ -126,7 +136,8 @@ class _Builder:
             self._seen[number] += 1
             again = self._memory.get(op, self._seen[number] - 1)
             number = self.x.number(("again", number, again)) if again else number
-        self._record(number, op, tuple(self.values[value] for value in op.operands))
+        unread = set(op.group(_unread(op)))
+        self._record(number, op, tuple(self.values[value] for value in op.operands if value not in unread))
         self._results(op, number)
         return number if op.opcode in EFFECTS else None
 
@@ -159,12 +170,17 @@ class _Builder:
             known = self.graph.implied if implied(op, self.live.parents) else self.graph.facts
             known.setdefault((inner, op.attributes["predicate"]), op)
             return inner
+        if op.opcode in ("bitcast", "negf", "subi"):
+            return self._folded(op)
         if op.opcode in ("reshape", "broadcast"):
             inner = self.values[op.operands[0]]
             if op.operands[0].type == op.result.type:
                 return inner
             if inner in x.splats:
-                return x.constant(op.result.type, x.splats[inner])
+                number = x.constant(op.result.type, x.splats[inner])
+                if inner in self.graph.nodes:
+                    self._record(number, self.graph.nodes[inner], ())
+                return number
             if op.opcode == "reshape":
                 inner = x.reshaped.get(inner, inner)
                 number = x.number(("reshape", inner, op.result.type))
@@ -172,6 +188,18 @@ class _Builder:
                 self._record(number, op, (inner,))
                 return number
         return None
+
+    def _folded(self, op: Op) -> int | None:
+        """The number of what is no operation at all, or a constant made of constants."""
+        inner = [self.values[value] for value in op.operands]
+        if op.opcode == "bitcast" and op.operands[0].type == op.result.type:
+            return inner[0]  # from a signed to an unsigned type: Tile IR's integers have no sign
+        data = folded(op.opcode, [self.x.splats.get(number) for number in inner], op.result.type)
+        if data is None:
+            return None
+        number = self.x.constant(op.result.type, data)
+        self.graph.inputs.setdefault(number, ())
+        return number
 
     def _operands(self, op: Op) -> Hashable:
         """An operation's operands by name; where their order is free, sorted."""
@@ -183,7 +211,7 @@ class _Builder:
             return tuple(reversed(numbers))
         if predicate is not None:
             return tuple(numbers)
-        return tuple((name, tuple(numbers[place])) for name, place in op.segments.items())
+        return tuple((name, tuple(numbers[place])) for name, place in op.segments.items() if name != _unread(op))
 
     def _function_body(self, block: Block, level: int) -> Hashable:
         """The body of a reduce or scan as a function of its parameters."""
@@ -253,6 +281,11 @@ class _Builder:
                 color = colors.get(i, ("unchanged", starts[i], tuple(self.values.get(b) for b in breaks)))
                 self.values[value] = self.x.number(("after", number, self.x.number(color)))
         return number if effects or end == "return" else None
+
+
+def _unread(op: Op) -> str:
+    """The operand that says nothing: the padding of a load without a mask."""
+    return "padding_value" if op.opcode == "load_ptr_tko" and not op.group("mask") else ""
 
 
 def _attributes(op: Op) -> Hashable:

@@ -104,8 +104,13 @@ class Verdict:
         return f"{self.sameness.value}{kinds}{note}"
 
 
-def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
+def compare(ours: Function, theirs: Function, arch: str, *, ordered: bool = False) -> Verdict:
     """Compare two kernels as compiled for ``arch``.
+
+    Args:
+        ours, theirs: the kernels.
+        arch: decides which hints are in force.
+        ordered: both are launched with the same arguments in the same order, so that parameter i is parameter i.
 
     Raises:
         RecursionError: never for what ``read_module`` returns: it bounds how deep regions nest.
@@ -113,16 +118,7 @@ def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
     same_hints = hints_in_force(ours, arch) == hints_in_force(theirs, arch)
     if same_hints and _literal(ours, arch) == _literal(theirs, arch):
         return Verdict(Sameness.IDENTICAL)
-    expressions = Expressions()
-    mine = build(ours, expressions)
-    orders = [match_parameters(ours, theirs)]
-    if len(ours.params) == len(theirs.params):
-        orders.insert(0, list(range(len(ours.params))))
-    peers = [build(theirs, expressions, order) for order in orders]
-    # The order that makes more of the two kernels the same; the given one where both do equally well.
-    best = max(range(len(orders)), key=lambda i: (len(mine.nodes.keys() & peers[i].nodes.keys()), -i))
-    peer, order = peers[best], orders[best]
-    reordered = () if order == list(range(len(ours.params))) else tuple(order)
+    mine, peer, reordered = graphs(ours, theirs, ordered=ordered)
     found = _differences(mine, peer, ours, theirs, arch)
     if not found and mine.effects != peer.effects:
         found = [IrDifference("arithmetic", "another graph", "another graph", ours.loc, theirs.loc)]
@@ -131,6 +127,21 @@ def compare(ours: Function, theirs: Function, arch: str) -> Verdict:
         return Verdict(Sameness.EQUIVALENT, (), reordered, remarks)
     found.sort(key=lambda difference: CATEGORIES.index(difference.category))
     return Verdict(Sameness.DIFFERS, tuple(found), reordered, remarks)
+
+
+def graphs(ours: Function, theirs: Function, *, ordered: bool = False) -> tuple[Graph, Graph, tuple[int, ...]]:
+    """Build both functions' graphs over the same expressions; the third is `Verdict.reordered`."""
+    expressions = Expressions()
+    mine = build(ours, expressions)
+    same = len(ours.params) == len(theirs.params)
+    orders = [list(range(len(ours.params)))] if same else []
+    if not (same and ordered):
+        orders.append(match_parameters(ours, theirs))
+    peers = [build(theirs, expressions, order) for order in orders]
+    # The order that makes more of the two kernels the same; the given one where both do equally well.
+    best = max(range(len(orders)), key=lambda i: (len(mine.nodes.keys() & peers[i].nodes.keys()), -i))
+    order = orders[best]
+    return mine, peers[best], () if order == list(range(len(ours.params))) else tuple(order)
 
 
 def _remarks(own: Graph, other: Graph, side: str) -> list[str]:
@@ -224,12 +235,8 @@ def _entry_hints(ours: Function, theirs: Function, arch: str) -> list[IrDifferen
 
 
 def _first(own: Graph, other: Graph) -> list[Found]:
-    """Where the graphs part: operations of one side that the other lacks though it has all they are computed from."""
-    found: dict[Op, None] = {}
-    for number, op in own.nodes.items():
-        inputs = own.inputs.get(number, ())
-        if number not in other.nodes and all(other.knows(each) or each in other.nodes for each in inputs):
-            found.setdefault(op)
+    """Where the graphs part."""
+    found = dict.fromkeys(op for _, op in own.parting(other))
     plain = [op for op in found if category(op) != CONTROL] or list(found)
     return [(category(op), describe(op), op.loc) for op in plain[:_MOST_FIRST_DIFFERENCES]]
 

@@ -62,20 +62,14 @@ pub fn descriptors(kernel: &Kernel, dtype: i32) -> Vec<TensorDesc> {
     shapes.map(describe).collect()
 }
 
-/// Constants for an entry whose generics want other values than `constants` guesses from their names:
-/// (entry, constant, value).
-const CONSTANTS: &[(&str, &str, i32)] = &[("matmul_persistent", "LATENCY", 4)]; // 1 to 10
-
-/// Constants that every entry compiles with: tiles of 64, groups of 8, types f32, all flags as given.
+/// Constants that every entry compiles with: tiles of 64, groups of 8, latencies of 4, types f32, all flags as given.
 pub fn constants(kernel: &Kernel, flags: bool) -> Vec<i32> {
-    let value = |name: &str, kind: GenericKind| {
-        let listed = CONSTANTS.iter().find(|c| c.0 == kernel.name && c.1 == name).map(|c| c.2);
-        listed.unwrap_or(match kind {
-            GenericKind::Free => F32,
-            GenericKind::Bool => i32::from(flags),
-            _ if name.starts_with("GROUP") => 8,
-            _ => 64,
-        })
+    let value = |name: &str, kind: GenericKind| match kind {
+        GenericKind::Free => F32,
+        GenericKind::Bool => i32::from(flags),
+        _ if name.starts_with("GROUP") => 8,
+        _ if name.ends_with("LATENCY") => 4, // 1 to 10
+        _ => 64,
     };
     kernel.constant_generics().map(|g| value(g.name, g.kind)).collect()
 }

@@ -108,3 +108,15 @@ PROGRAMS = {
     "collatz": run_collatz,
     "moments": run_moments,
 }
+
+
+def launches():
+    """Name -> the launch of each program, captured on meta tensors."""
+    from tilegym_rs_backend.port.capture import capture
+
+    def asked(grid, kernel, args):
+        ct.launch(torch.cuda.current_stream(), grid, kernel, args)
+
+    found = {f"own_{name}": capture(lambda p=program: p(asked, "meta")) for name, program in PROGRAMS.items()}
+    assert all(len(each) == 1 for each in found.values())
+    return {name: each[0] for name, each in found.items()}

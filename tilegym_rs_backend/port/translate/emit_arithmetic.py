@@ -220,6 +220,9 @@ def multiply(emitter: Emitter, operation: Any) -> None:
     element, floating = _element(emitter, operation.x)
     if not floating:
         right = emitter.element(operation.y.get_type().dtype)
+        if right != element:  # one Rust type for both operands; the sign is said beside them
+            type = emitter.type_of(operation.y).replace(f"<{right},", f"<{element},", 1)
+            y = emitter.temporary("bits", type, f"bitcast({y})")
         signs = (f"signedness::{'Unsigned' if is_unsigned(e) else 'Signed'}" for e in (element, right))
         emitter.let(operation.result_var, f"mmai({x}, {y}, {acc}, {', '.join(signs)})")
     elif operation.use_fast_acc:

@@ -113,13 +113,17 @@ def _combining(operation: Any) -> Any:
     return body[0]
 
 
+def _name(step: Any) -> str:
+    return str(getattr(step, "fn", "") or step.op)
+
+
 @emits("TileReduce", python="sum, prod, max, min", rust="reduce_sum, reduce_prod, reduce_max, reduce_min")
 def reduce(emitter: Emitter, operation: Any) -> None:
     """Reduction along an axis."""
     step = _combining(operation)
     function = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}.get(getattr(step, "fn", ""))
     if function is None or type(step).__name__ != "RawBinaryArithmeticOperation":
-        raise refused(operation, f"no reduction by {step.op} is known")
+        raise refused(operation, f"no reduction by {_name(step)} is known")
     if step.propagate_nan or step.flush_to_zero or (step.rounding_mode and step.rounding_mode.name != "RN"):
         raise refused(operation, "a reduction with NaN propagation, flushing or a rounding mode has no Rust form")
     emitter.let(operation.result_vars[0], f"reduce_{function}({emitter.tile(operation.xs[0])}, {operation.axis}i32)")
@@ -130,7 +134,7 @@ def scan(emitter: Emitter, operation: Any) -> None:
     """Running sum; the DSL ignores the axis, so the pass ``scan_axes`` puts it in."""
     step = _combining(operation)
     if getattr(step, "fn", "") != "add" or step.flush_to_zero:
-        raise refused(operation, f"no scan by {step.op} is known")
+        raise refused(operation, f"no scan by {_name(step)} is known")
     source = operation.xs[0]
     element = emitter.element(source.get_type().dtype)
     zero = scalar_literal(emitter, 0, element) or f"{element}::ZERO"

@@ -32,36 +32,39 @@ from tilegym_rs_backend.port.translate.translation import Translation
 from tilegym_rs_backend.port.translate.typed_ir import TypedKernel
 from tilegym_rs_backend.port.translate.typed_ir import typed_kernel
 
+PARITY_PASSES = ("drop_bounds",)
+"""Passes without which a text means the same and compiles, though maybe not to the original's machine code."""
 
-def translate(launch: CapturedLaunch, name: str | None = None) -> Translation:
+
+def translate(launch: CapturedLaunch, *, plain: bool = False) -> Translation:
     """Translate the kernel of a captured launch for the launch's own specialization.
 
     Args:
         launch: the launch; its constants and the facts about its tensors decide the text.
-        name: of the Rust module and entry; by default the Python function's.
+        plain: name no parity pass: the passes that stay are part of a construct's form.
 
     Raises:
         Refused: a construct without a proven Rust form, with its Python file and line.
         CompileError: cuTile Python's front end refuses the kernel or an argument.
         ToolchainError: cuda-tile is missing or of a version whose internals are not known.
     """
-    entry = name or _rust_identifier(launch.name)
     try:
         kernel = typed_kernel(launch)
         half = _half_type(kernel)
         if half is not None:
             try:
-                return _translate(launch, kernel, entry, half)
+                return _translate(launch, kernel, half, plain)
             except NeedsConcreteType:
                 pass
-        return _translate(launch, kernel, entry, None)
+        return _translate(launch, kernel, None, plain)
     except Refused as error:
         code = launch.kernel._annotated_function.pyfunc.__code__
         file, line = (error.file, error.line) if error.file else (code.co_filename, code.co_firstlineno)
         raise Refused(error.construct, error.reason, file=file, line=line, kernel=launch.name) from error.__cause__
 
 
-def _translate(launch: CapturedLaunch, kernel: TypedKernel, entry: str, generic_type: str | None) -> Translation:
+def _translate(launch: CapturedLaunch, kernel: TypedKernel, generic_type: str | None, plain: bool) -> Translation:
+    entry = _rust_identifier(launch.name)
     generics = Generics(kernel.constants)
     taken = frozenset({entry, "E", *kernel.constants})
     emitter = Emitter(kernel.body, kernel.names, generics, generic_type or "", taken)
@@ -69,7 +72,7 @@ def _translate(launch: CapturedLaunch, kernel: TypedKernel, entry: str, generic_
     parameters = declare(emitter, kernel.parameters)
     emitter.outliner = Outliner(kernel.body)
     emit_block(emitter, list(kernel.body))
-    passes = ["drop_bounds", *sorted(emitter.passes)]
+    passes = [*(() if plain else PARITY_PASSES), *sorted(emitter.passes)]
     if any(emitter.scan_axes):
         passes.append(f"scan_axes = [{', '.join(map(str, emitter.scan_axes))}]")
     code = launch.kernel._annotated_function.pyfunc.__code__

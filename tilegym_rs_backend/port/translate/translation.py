@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace
 
 from tilegym_rs_backend.port.translate.generics import Generic
 from tilegym_rs_backend.port.translate.parameters import Holds
@@ -55,3 +56,9 @@ class Translation:
     def constants(self) -> tuple[int, ...]:
         """Values of the const generics for the translated launch."""
         return tuple(generic.value for generic in self.generics)
+
+    def renamed(self, name: str) -> Translation:
+        """Return the same text with another name of its module and entry."""
+        source = self.source.replace(f"pub mod {self.module} {{", f"pub mod {name} {{", 1)
+        source = source.replace(f"pub unsafe fn {self.entry}", f"pub unsafe fn {name}", 1)
+        return replace(self, source=source, module=name, entry=name)
