@@ -15,6 +15,7 @@ from tilegym_rs_backend.build import ensure_library
 from tilegym_rs_backend.build import rust_root
 from tilegym_rs_backend.errors import BuildError
 from tilegym_rs_backend.library import Library
+from tilegym_rs_backend.library import opened
 
 _GENERATED = Path("src", "ops")
 _LEFT_OUT = ("target", ".git")

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable
 
 from ..errors import TilegymRsError
 from ..errors import ToolchainError
 from ..target import SM_COUNTS
+from ..toolchain import packages
 from ..toolchain.cargo import find_cargo
 from ..toolchain.cargo import find_cc
-from ..toolchain.doctor import TILEGYM_TESTED
 from ..toolchain.toolkit import TILEIRAS_VERSION
 from ..toolchain.toolkit import find_toolkit
 from .installed import check_cuda_tile
@@ -40,15 +39,12 @@ def preflight(arch: str) -> Verdict:
 
 
 def _tilegym() -> str:
-    try:
-        version = importlib.metadata.version("tilegym")
-    except importlib.metadata.PackageNotFoundError:
-        raise ToolchainError("not installed; install it with: pip install 'tilegym-rs[ported]'") from None
-    if version != TILEGYM_TESTED:
-        raise ToolchainError(
-            f"{version} is installed, its wrappers were tested as of {TILEGYM_TESTED}: "
-            f"pip install tilegym=={TILEGYM_TESTED}"
-        )
+    version = packages.installed("tilegym")
+    if version is None:
+        raise ToolchainError("not installed; install it with: pip install 'tilegym-rs[ported]'")
+    wanted = next((each for each in packages.requirements() if each.name == "tilegym"), None)
+    if wanted is not None and not wanted.fits(version):
+        raise ToolchainError(f"{version} is installed, its wrappers were tested with {wanted}: pip install '{wanted}'")
     return version
 
 
