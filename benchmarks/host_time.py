@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Host time of one call in us: softmax of 64x1024 through tilegym.ops under each backend, and torch. Needs a GPU.
+"""Host time of one call in us: softmax of 64x1024 through tilegym.ops under each backend, and torch; and redirected ops
+(TileGym's cuTile wrappers over translated kernels) against backend cutile. Needs a GPU.
 
     python benchmarks/host_time.py [--out docs/results] [--rounds 30] [--calls 200]
+    python benchmarks/host_time.py --redirected relu,rms_norm,bmm
 
 Calls are enqueued without waiting in between; a round ends with a synchronisation outside the clock. The rounds of all
 rows are interleaved, and a row's number is the median of its rounds (the best round beside it).
@@ -24,6 +26,9 @@ import _common
 ROWS, COLS = 64, 1024
 # Stay well below the depth at which a full launch queue makes the host wait for the device.
 MAX_QUEUED = 200
+REDIRECTED = ("relu", "gelu", "rms_norm", "layer_norm_legacy", "apply_rope_base", "bmm", "splitk_reduce", "group_gemm")
+WORST = 0.95
+"""Of t_cutile / t_cutile_rs; below it the run fails."""
 
 
 def ops() -> dict[str, Callable[[], Any]]:
@@ -69,6 +74,69 @@ def breakdown() -> dict[str, Callable[[], Any]]:
     return parts
 
 
+def redirected(names: list[str], device: str = "cuda") -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
+    """Rows ``"op, backend"`` of the smallest case of each op, and ops that could not be called, with the reason."""
+    from pytest_cutile_rs.suites import suites
+    from tilegym_rs_backend.registration import native_ops
+
+    known = {name: suite for name, suite in suites().items() if name not in native_ops()}
+    rows: dict[str, Callable[[], Any]] = {}
+    failed: dict[str, str] = {}
+    for name in known if names == ["all"] else names:
+        if name not in known:
+            failed[name] = f"it has native kernels or no cases; known are {', '.join(known)}"
+            continue
+        suite = known[name]
+        cases = [case for case in suite.cases if case.structural and not case.raises and 0 not in case.shape]
+        case = min(cases, key=suite.bytes_moved)
+        inputs = suite.inputs(case, device, 0)
+        for backend in ("cutile", "cutile_rs"):
+            rows[f"{name}, {backend}"] = _call_of(suite, inputs, backend)
+    return rows, failed
+
+
+def _call_of(suite: Any, inputs: Any, backend: str) -> Callable[[], Any]:
+    def call() -> Any:
+        return suite.call(inputs)
+
+    call.backend = backend  # type: ignore[attr-defined]
+    return call
+
+
+def python_calls(call: Callable[[], Any]) -> int:
+    """Python functions entered by one call, the call itself not counted."""
+    entered = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal entered
+        entered += event == "call"
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return entered - 1
+
+
+def compared(found: dict[str, dict[str, float]], calls: dict[str, int]) -> dict[str, dict[str, float]]:
+    """Per op: both medians, t_cutile / t_cutile_rs, and Python calls of both."""
+    table = {}
+    for name in dict.fromkeys(row.rpartition(", ")[0] for row in found):
+        sides = {backend: f"{name}, {backend}" for backend in ("cutile", "cutile_rs")}
+        if not set(sides.values()) <= found.keys():
+            continue
+        theirs, ours = (found[sides[backend]]["median_us"] for backend in ("cutile", "cutile_rs"))
+        table[name] = {
+            "cutile_us": theirs,
+            "cutile_rs_us": ours,
+            "ratio": theirs / ours,
+            "cutile_calls": calls[sides["cutile"]],
+            "cutile_rs_calls": calls[sides["cutile_rs"]],
+        }
+    return table
+
+
 def measure(rows: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict[str, dict[str, float]]:
     """us per call: median and best round, rows interleaved."""
     import tilegym
@@ -98,6 +166,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=MAX_QUEUED, help=f"per round, at most {MAX_QUEUED}")
     parser.add_argument("--only", nargs="*", choices=("cutile_rs", "cutile", "torch"), default=None)
+    parser.add_argument("--redirected", default=",".join(REDIRECTED), metavar="OP,OP", help="all, or none: ''")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     os.environ["DISABLE_FALLBACK"] = "1"
@@ -113,20 +182,23 @@ def main() -> int:
 
     with contextlib.suppress(Exception):  # without our toolkit, cuTile Python looks for a tileiras of its own
         CutilePython().share_tileiras()
+    names = [name for name in args.redirected.split(",") if name]
+    through, failed = redirected(names) if args.only is None else ({}, {})
     rows = ops()
     if args.only is not None:
         rows = {n: c for n, c in rows.items() if getattr(c, "backend", "torch") in args.only}
-    failed = {}
-    for name, call in list(rows.items()):
-        try:
-            measure({name: call}, 1, 1)
-        except Exception as problem:
-            failed[name] = f"{type(problem).__name__}: {problem}"
-            del rows[name]
+    for group in (rows, through):
+        for name, call in list(group.items()):
+            try:
+                measure({name: call}, 1, 1)
+            except Exception as problem:
+                failed[name] = f"{type(problem).__name__}: {problem}"
+                del group[name]
     calls = min(args.calls, MAX_QUEUED)
     with torch.no_grad():
         found = measure(rows, args.rounds, calls)
         parts = measure(breakdown(), args.rounds, calls)
+        pairs = compared(measure(through, args.rounds, calls), {name: _counted(call) for name, call in through.items()})
     facts = _common.provenance("host_time.py") | {"gpu": torch.cuda.get_device_name(), "calls_per_round": calls}
 
     def lines(values: dict[str, dict[str, float]]) -> str:
@@ -137,10 +209,34 @@ def main() -> int:
 
     text = f"# Host time of softmax {ROWS}x{COLS} f16\n\n{_common.facts_text(facts)}\n\n{lines(found)}\n\n"
     text += f"Parts:\n\n{lines(parts)}"
+    if pairs:
+        head = ("op", "cutile us", "cutile_rs us", "t_cutile / t_cutile_rs", "Python calls, cutile", "cutile_rs")
+        cells = [
+            (name, *(f"{p[key]:.1f}" for key in ("cutile_us", "cutile_rs_us")), f"{p['ratio']:.2f}", *map(str, counts))
+            for name, p in pairs.items()
+            for counts in [(p["cutile_calls"], p["cutile_rs_calls"])]
+        ]
+        text += f"\n\nRedirected ops, smallest case of each:\n\n{_common.table(head, cells)}"
     for name, why in failed.items():
         text += f"\n\nNot run: {name}: {why}"
-    _common.write(args.out, "host-time", {"facts": facts, "ops": found, "parts": parts, "failed": failed}, text)
-    return 0
+    _common.write(
+        args.out,
+        "host-time",
+        {"facts": facts, "ops": found, "parts": parts, "redirected": pairs, "failed": failed},
+        text,
+    )
+    worse = [name for name, p in pairs.items() if p["ratio"] < WORST]
+    if worse:
+        print(f"FAIL host time is worse than backend cutile's: {', '.join(worse)}")
+    return 1 if worse else 0
+
+
+def _counted(call: Callable[[], Any]) -> int:
+    import tilegym
+
+    tilegym.set_backend(call.backend)  # type: ignore[attr-defined]
+    call()
+    return python_calls(call)
 
 
 if __name__ == "__main__":

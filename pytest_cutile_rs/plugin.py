@@ -17,6 +17,7 @@ from pytest_cutile_rs.options import read_options
 from pytest_cutile_rs.options import tilegym_paths
 
 if TYPE_CHECKING:
+    from pytest_cutile_rs.kernel_gate import KernelGate
     from pytest_cutile_rs.run import Run
 
 # On config.option, because that is what xdist hands to its workers.
@@ -102,6 +103,24 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     finally:
         config._ensure_unconfigure()
     return 0
+
+
+@pytest.fixture(scope="session")
+def cutile_rs_kernel(pytestconfig: pytest.Config) -> Generator[KernelGate, None, None]:
+    """Gate a launch of a cuTile Python kernel of your own against its Rust translation: numbers, Tile IR, machine code,
+    and device time where its tensors are on a GPU.
+
+    Example::
+
+        def test_scale(cutile_rs_kernel):
+            x, out = torch.randn(1000), torch.empty(1000)
+            cutile_rs_kernel(scale, (4,), (out, x, 2.0, 256))
+    """
+    from pytest_cutile_rs.kernel_gate import gate_of
+
+    gate = gate_of(pytestconfig)
+    yield gate
+    gate.close()
 
 
 def run_of(config: pytest.Config) -> Run | None:

@@ -140,6 +140,7 @@ fn pass(item: &Item) -> Result<Pass, String> {
         ("drop_bounds", None) => Ok(Pass::DropBounds),
         ("fold_pads", None) => Ok(Pass::FoldPads),
         ("wrapping_truncations", None) => Ok(Pass::WrappingTruncations),
+        ("constant_bits", None) => Ok(Pass::ConstantBits),
         ("scan_axes", Some(true)) => {
             let axes = item.numbers.iter().map(|&n| i32::try_from(n).map_err(|e| e.to_string()));
             Ok(Pass::ScanAxes(axes.collect::<Result<_, _>>()?))

@@ -66,6 +66,7 @@ pub enum Pass {
     DropBounds,
     FoldPads,
     WrappingTruncations,
+    ConstantBits,
     ScanAxes(Vec<i32>),
 }
 

@@ -7,7 +7,7 @@
 
 use cutile_ir::Module;
 use cutile_ir::bytecode::Opcode;
-use cutile_ir::ir::{Attribute, BlockId, OpId, Value, ValueProducer};
+use cutile_ir::ir::{Attribute, BlockId, OpId, TileElementType, Type, Value, ValueProducer};
 use std::collections::HashMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub enum Pass {
     DropBounds,
     FoldPads,
     WrappingTruncations,
+    ConstantBits,
     /// The axis of each scan, in the order of the text.
     ScanAxes(&'static [i32]),
 }
@@ -26,6 +27,7 @@ pub fn apply(module: &mut Module, passes: &[Pass]) -> Result<(), String> {
             Pass::DropBounds => drop_bounds(module),
             Pass::FoldPads => fold_pads(module),
             Pass::WrappingTruncations => wrapping_truncations(module),
+            Pass::ConstantBits => constant_bits(module),
             Pass::ScanAxes(axes) => scan_axes(module, axes)?,
         }
     }
@@ -175,6 +177,36 @@ fn wrapping_truncations(module: &mut Module) {
                 }
             }
         }
+    }
+}
+
+/// `bitcast(constant)` becomes the constant of the same bits.
+///
+/// A bitcast keeps every bit of every element and changes what they are called, so the result is a constant, element by
+/// element the one written down here; the widths of both element types are equal, because Tile IR allows no other.
+fn constant_bits(module: &mut Module) {
+    let (_, producer) = results(module);
+    for (_, op) in operations(module) {
+        let data = module.op(op);
+        if data.opcode != Opcode::Bitcast {
+            continue;
+        }
+        let Some(&source) = producer.get(&data.operands[0]) else { continue };
+        let Type::Tile(target) = &data.result_types[0] else { continue };
+        let TileElementType::Scalar(element) = target.element_type else { continue };
+        if module.op(source).opcode != Opcode::Constant {
+            continue;
+        }
+        let mut attributes = module.op(source).attributes.clone();
+        for (_, attribute) in &mut attributes {
+            if let Attribute::DenseElements(elements) = attribute {
+                elements.element_type = Type::Scalar(element);
+            }
+        }
+        let bitcast = module.op_mut(op);
+        bitcast.opcode = Opcode::Constant;
+        bitcast.operands.clear();
+        bitcast.attributes = attributes;
     }
 }
 

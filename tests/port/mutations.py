@@ -170,6 +170,7 @@ MUTATIONS = [
         ("no padding", "views", "padding::NegInf", "padding::None"),
         ("axes", "views", r"const_array!\[1, 0\]", "dim_map::Identity"),
     ),
+    *_of("MakeGatherScatterView", ("padding", "selected_rows", "padding::Zero", "padding::NegZero")),
     *_of("NumTiles", ("axis", "views", "0i32", "1i32")),
     *_of(
         "TileLoad",
@@ -245,6 +246,7 @@ MUTATIONS = [
 
 WITHOUT = {
     "MakeToken": "writes nothing: it stands for the root token, which is bound once before the body",
+    "TilePack": "one function of one operand, and its result's type says the rest: rustc takes no other",
     "MakeDummy": "any value is right: the front end makes one for what is never read",
 }
 """Emitters without a mutation, and why none is possible."""

@@ -135,6 +135,13 @@ def row_offsets(out, x, ROWS: ConstInt, COLS: ConstInt):
 
 
 @ct.kernel
+def selected_rows(out, x, rows, ROWS: ConstInt, COLS: ConstInt):
+    chosen = ct.load(rows, index=(ct.bid(0),), shape=(ROWS,))
+    tile = ct.load_advanced_indexing(x, (chosen, ct.Slice(ct.bid(1) * COLS, COLS)), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, index=(ct.bid(0), ct.bid(1)), tile=tile)
+
+
+@ct.kernel
 def pipelined(out, x, y, WIDTH: ConstInt, LATENCY: ConstInt):
     at = ct.bid(0) * WIDTH + ct.arange(WIDTH, dtype=ct.int32)
     first = ct.gather(x, at, check_bounds=True, padding_value=0.0, latency=LATENCY)
@@ -244,6 +251,7 @@ NAMES = (
     "infinities_f16",
     "infinities_bf16",
     "infinities_f32",
+    "selected_rows",
 )
 
 
@@ -286,4 +294,5 @@ def launches():
             f"infinities_{name}": launch(infinities, meta(4096, dtype=dtype), meta(4096, dtype=dtype), 256)
             for name, dtype in (("f16", HALF), ("bf16", torch.bfloat16), ("f32", torch.float32))
         },
+        "selected_rows": launch(selected_rows, h, h, w, 16, 64, grid=(4, 2)),
     }

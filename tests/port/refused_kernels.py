@@ -61,13 +61,6 @@ def overlapping_tiles(out, x, WIDTH: ConstInt):
 
 
 @ct.kernel
-def selected_rows(out, x, rows, COLS: ConstInt):
-    chosen = ct.load(rows, index=(ct.bid(0),), shape=(8,))
-    tile = ct.load_advanced_indexing(x, (chosen, ct.Slice(0, COLS)))  # REFUSED
-    ct.store(out, index=(ct.bid(0), 0), tile=tile)
-
-
-@ct.kernel
 def packs(out, x, WIDTH: ConstInt):
     tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
     ct.store(out, index=(ct.bid(0),), tile=ct.pack_to_bytes(tile))  # REFUSED
@@ -127,7 +120,6 @@ def launches():
         "waits": (waits, v, 256),
         "replaces_part": (replaces_part, v, 256),
         "overlapping_tiles": (overlapping_tiles, v, v, 256),
-        "selected_rows": (selected_rows, meta(64, 128), meta(64, 128), i, 128),
         "packs": (packs, meta(16384, dtype=torch.uint8), v, 256),
         "returns_inside": (returns_inside, v, v, 3, 256),
         "truth_of_floats": (truth_of_floats, b, v, 256),

@@ -28,9 +28,8 @@ class Notes:
     def exhaustive_search(self, search_space, stream, *args, **options):
         return search_space[0]
 
-    def run(self, function):
-        with intercept.answering(self):
-            return function()
+    def run(self, function, *args, **kwargs):
+        return intercept.answered(self, function, args, kwargs)
 
 
 @pytest.fixture
@@ -59,13 +58,15 @@ class Twice(torch.autograd.Function):
 
 def test_the_block_is_answered_and_nothing_else(module, monkeypatch):
     notes = Notes()
-    with intercept.answering(notes):
+
+    def block():
         assert module.launch(None, (2,), "kernel", ()) == "answered"
         assert ct.launch(None, (3,), "kernel", ()) == "answered"
         assert module.exhaustive_search([7, 8], None) == 7
-        with intercept.answering(Notes()):
-            module.launch(None, (4,), "kernel", ())
+        Notes().run(module.launch, None, (4,), "kernel", ())
         module.launch(None, (5,), "kernel", ())
+
+    notes.run(block)
     assert [grid for _, grid, _ in notes.asked] == [(2,), (3,), (5,)]
     with pytest.raises((TypeError, RuntimeError)):  # the original, which takes no such kernel
         module.launch(None, (1,), "kernel", ())
@@ -81,10 +82,12 @@ def test_another_thread_is_not_answered(module):
         except (TypeError, RuntimeError) as error:
             raised.append(error)
 
-    with intercept.answering(notes):
+    def block():
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
+
+    notes.run(block)
     assert notes.asked == []
     assert len(raised) == 1
 
@@ -98,8 +101,7 @@ def test_a_second_installation_changes_nothing(module):
 def test_a_backward_on_another_thread_is_answered_as_its_forward_was(module):
     notes = Notes()
     x = torch.ones(3, requires_grad=True)
-    with intercept.answering(notes):
-        y = module.Twice.apply(x)
+    y = notes.run(module.Twice.apply, x)
 
     thread = threading.Thread(target=lambda: y.sum().backward())
     thread.start()
@@ -115,16 +117,15 @@ def test_a_backward_of_a_forward_that_was_not_answered_is_not(module, monkeypatc
     notes = Notes()
     x = torch.ones(3, requires_grad=True)
     y = module.Twice.apply(x)
-    with intercept.answering(notes):
-        y.sum().backward()
+    notes.run(y.sum().backward)
     assert launched == ["forward", "backward"]
     assert notes.asked == []
 
 
 def test_a_raising_block_leaves_no_answers(module):
     notes = Notes()
-    with pytest.raises(ZeroDivisionError), intercept.answering(notes):
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        notes.run(lambda: 1 // 0)
     with pytest.raises((TypeError, RuntimeError)):
         module.launch(None, (1,), "kernel", ())
 

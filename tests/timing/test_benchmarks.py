@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -157,6 +158,36 @@ def test_gate_on_gpu_fails_when_a_trial_does_not_hold(on_gpu: Any, capsys: pytes
     backend.strays = 1
     assert gate_on_gpu.main() == 1
     assert "VERDICT: FAIL A/A softmax" in capsys.readouterr().out
+
+
+def test_host_time_compares_redirected_ops_under_both_backends(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    tilegym = pytest.importorskip("tilegym")
+    from tilegym_rs_backend import registration
+
+    registration.register()
+    host_time = script("host_time")
+    rows, failed = host_time.redirected(["relu", "softmax", "gelu"], device="cpu")
+    assert list(rows) == [f"{op}, {backend}" for op in ("relu", "gelu") for backend in ("cutile", "cutile_rs")]
+    assert failed["softmax"].startswith("it has native kernels")
+
+    def slower_under_cutile(suite: Any, call: Any, backend: str | None = None) -> None:
+        time.sleep(4e-3 if tilegym.get_current_backend() == "cutile" else 1e-3)
+
+    for op in ("relu", "gelu"):
+        monkeypatch.setattr(type(suites()[op]), "call", slower_under_cutile)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    before = tilegym.get_current_backend()
+    try:
+        found = host_time.measure(rows, rounds=3, calls=2)
+        calls = {name: host_time._counted(call) for name, call in rows.items()}
+    finally:
+        tilegym.set_backend(before)
+    table = host_time.compared(found, calls)
+    assert list(table) == ["relu", "gelu"]
+    assert 1.5 < table["relu"]["ratio"] < 6
+    assert table["gelu"]["cutile_us"] > 4000
+    assert table["gelu"]["cutile_calls"] >= 2
 
 
 def test_equal_pairs_are_of_all_ops_and_differ(script: Any) -> None:

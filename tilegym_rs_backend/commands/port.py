@@ -3,6 +3,8 @@
 
     tilegym-rs port rms_norm gelu
     tilegym-rs port --all --arch sm_90
+    tilegym-rs port --suites
+    tilegym-rs port liger.geglu
     tilegym-rs port my_kernels.py:my_program
     tilegym-rs port validate .cutile_rs/port/sm_90/rms_norm
 
@@ -30,9 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "ops",
         metavar="OP",
         nargs="*",
-        help="ops with parity cases, programs as FILE.py:FUNCTION (called with a device), or: validate DIR ...",
+        help="ops with parity cases or of a suite, programs as FILE.py:FUNCTION (called with a device), or: "
+        "validate DIR ...",
     )
-    parser.add_argument("--all", action="store_true", help="every op")
+    parser.add_argument("--all", action="store_true", help="every op of tilegym.ops")
+    parser.add_argument("--suites", action="store_true", help="every op of tilegym.suites")
     parser.add_argument("--arch", default="sm_90", help="default: %(default)s")
     parser.add_argument("--out", type=Path, default=Path(".cutile_rs", "port"), help="default: %(default)s")
     parser.add_argument("--per-kernel", type=int, default=2, metavar="N", help="launches per kernel (default: 2)")
@@ -53,22 +57,23 @@ def run(options: argparse.Namespace) -> int:
     """Port; the exit status is 1 where a kernel was refused or differs."""
     if options.ops[:1] == ["validate"]:
         return _validate([Path(each) for each in options.ops[1:]])
+    from pytest_cutile_rs.suite_calls import suite_ops
     from pytest_cutile_rs.suites import suites
 
+    from ..port.external import Command
     from ..port.program import load
 
-    known: dict[str, Any] = dict(suites())
+    ops, of_suites = suites(), suite_ops()
     programs = [load(each) for each in options.ops if ":" in each]
-    known.update((program.name, program) for program in programs)
+    known: dict[str, Any] = {**ops, **of_suites, **{program.name: program for program in programs}}
     named = [each for each in options.ops if ":" not in each] + [program.name for program in programs]
-    wanted = list(known) if options.all else named
+    wanted = list(dict.fromkeys([*(ops if options.all else ()), *(of_suites if options.suites else ()), *named]))
     unknown = sorted(set(wanted) - set(known))
     if unknown or not wanted:
-        what = f"no op {', '.join(unknown)}" if unknown else "name an op, or --all"
-        raise TilegymRsError(f"{what}; ops with parity cases: {', '.join(known)}")
+        what = f"no op {', '.join(unknown)}" if unknown else "name an op, or --all, or --suites"
+        raise TilegymRsError(f"{what}; known are: {', '.join(known)}")
     # TileGym says at every case that its backend was set.
     logging.disable(logging.INFO)
-    from ..port.external import Command
     from ..port.pipeline import Pipeline
 
     pipeline = Pipeline(

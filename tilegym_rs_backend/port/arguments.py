@@ -48,10 +48,11 @@ def with_tables(arguments: Sequence[Any]) -> tuple[Any, ...]:
 
     The rows live on the tensors' device; the caller keeps them until the launch is made.
     """
-    return tuple(_table_of(value) if isinstance(value, list) else value for value in arguments)
+    return tuple(table_of(value) if isinstance(value, list) else value for value in arguments)
 
 
-def _table_of(tensors: list[Any]) -> Any:
+def table_of(tensors: list[Any]) -> Any:
+    """Return the words of a list of tensors (address, extents, strides of each), on their device."""
     import torch
 
     rows = [[t.data_ptr() if not t.is_meta else 0, *t.shape, *t.stride()] for t in tensors]

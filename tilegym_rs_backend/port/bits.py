@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Both sides of each launch of an op, executed on the CPU over equal memory, and compared bit by bit."""
+"""Both sides of a launch over equal memory, compared bit by bit; without a GPU both are executed on the CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from ..target import executing_target
@@ -23,18 +25,10 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
         Exception: what the op, a compiler or the executor raises.
     """
     lines: list[str] = []
-    target = executing_target(arch)
 
     def both(launch: CapturedLaunch) -> None:
-        listed = [tensor for value in launch.args if isinstance(value, list) for tensor in value]
-        tensors = [*(value for value in launch.args if hasattr(value, "data_ptr")), *listed]
-        before = [_storage(tensor).clone() for tensor in tensors]
-        execute(launch)
-        theirs = [_storage(tensor).clone() for tensor in tensors]
-        for tensor, old in zip(tensors, before, strict=True):
-            _storage(tensor).copy_(old)
-        carry_out(kernels, launch, target)
-        lines.append(_verdict(launch, tensors, theirs))
+        differences = execute_launch_twice(kernels, launch, arch)
+        lines.append(f"FAIL {launch.name}: {differences[0]}" if differences else f"PASS BIT-EQUAL {launch.name}")
 
     with backend_set("cutile"):
         call = suite.inputs(case, "cpu", case.seed(seed))
@@ -42,18 +36,64 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
     return lines
 
 
+def execute_launch_twice(kernels: PortedKernels, launch: CapturedLaunch, arch: str) -> list[str]:
+    """Execute a launch on the CPU as its original and as its translation; returns what differs, a line per tensor.
+
+    Raises:
+        Exception: what a compiler or the executor raises.
+    """
+    target = executing_target(arch)
+    return over_equal_memory(launch.args, lambda: execute(launch), lambda: carry_out(kernels, launch, target))
+
+
+def over_equal_memory(
+    args: Sequence[Any],
+    theirs: Callable[[], Any],
+    ours: Callable[[], Any],
+    differing: Callable[[Any, Any], str] | None = None,
+) -> list[str]:
+    """Call ``theirs``, put back what it wrote, call ``ours``, and compare all memory of all tensors.
+
+    Args:
+        args: of the launch; tensors in lists count too.
+        theirs, ours: launch the two sides on these arguments.
+        differing: given a tensor as ours and as theirs left it, says what is wrong, ``""`` for nothing; the default
+            compares every byte of its memory.
+
+    Returns:
+        A line per tensor that differs.
+    """
+    listed = [tensor for value in args if isinstance(value, list) for tensor in value]
+    tensors = [*(value for value in args if hasattr(value, "data_ptr")), *listed]
+    before = [_storage(tensor).clone() for tensor in tensors]
+    theirs()
+    wanted = [_storage(tensor).clone() for tensor in tensors]
+    for tensor, old in zip(tensors, before, strict=True):
+        _storage(tensor).copy_(old)
+    ours()
+    found = []
+    for position, (tensor, want) in enumerate(zip(tensors, wanted, strict=True)):
+        text = differing(tensor, _like(tensor, want)) if differing else _bytes(tensor, want)
+        if text:
+            found.append(f"tensor {position}: {text}")
+    return found
+
+
 def _storage(tensor: Any) -> Any:
     """All bytes of the tensor's memory, whatever its strides."""
     import torch
 
-    return torch.empty(0, dtype=torch.uint8).set_(tensor.detach().untyped_storage())
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.detach().untyped_storage())
 
 
-def _verdict(launch: CapturedLaunch, tensors: list[Any], theirs: list[Any]) -> str:
+def _like(tensor: Any, content: Any) -> Any:
+    """The tensor's view of another memory."""
     import torch
 
-    for position, (tensor, wanted) in enumerate(zip(tensors, theirs, strict=True)):
-        differing = int((_storage(tensor) != wanted).sum())
-        if not torch.equal(_storage(tensor), wanted):
-            return f"FAIL {launch.name}: {differing} of {len(wanted)} bytes of tensor {position} differ"
-    return f"PASS BIT-EQUAL {launch.name}"
+    base = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return base.set_(content.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def _bytes(tensor: Any, wanted: Any) -> str:
+    differing = int((_storage(tensor) != wanted).sum())
+    return f"{differing} of {len(wanted)} bytes differ" if differing else ""

@@ -8,7 +8,7 @@ from dataclasses import field
 from pathlib import Path
 
 from ..artifacts import assemble
-from ..artifacts import emit
+from ..artifacts import bytecode as stored_bytecode
 from ..errors import CompileError
 from ..errors import LaunchError
 from ..target import recorder_target
@@ -116,7 +116,14 @@ def translated_bytecode(kernels: PortedKernels, launch: CapturedLaunch, entry: E
     run, positions = kernels.bound(launch, target, entry)
     run(*(0 for _ in positions))
     recorded = target.recorded[-1]
-    return emit(recorded.library, recorded.token, launch.arch)
+    return stored_bytecode(recorded.library, recorded.token, launch.arch)
+
+
+def compile_both(kernels: PortedKernels, launch: CapturedLaunch, entry: Entry | None = None) -> None:
+    """Put the machine code of both sides into the store, for `compare_launch` to find; raises what compilers raise."""
+    assemble(bytecode(launch), launch.arch, name=launch.name)
+    ours = translated_bytecode(kernels, launch, entry or kernels.entry(launch))
+    assemble(ours, launch.arch, name=launch.name)
 
 
 def kernel_of(file: Path) -> Function | None:

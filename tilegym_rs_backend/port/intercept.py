@@ -2,18 +2,16 @@
 """The one place where launches of cuTile Python kernels are taken over, for the threads and calls that ask for it.
 
 ``ct.launch`` and the tuner are replaced once, in every module that holds them, by a function that asks whether its own
-thread is inside ``answering``; outside of it the original runs, so backend ``cutile`` is not affected. A gradient is
-computed on a thread of autograd's, later: nodes that were made inside ``answering`` remember it for their backward.
+thread is inside ``answered``; outside of it the original runs, so backend ``cutile`` is not affected. A gradient is
+computed on a thread of autograd's, later: nodes that were made inside ``answered`` remember it for their backward.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import threading
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
 from typing import Protocol
 
@@ -32,17 +30,19 @@ class Answers(Protocol):
     def exhaustive_search(self, search_space: Any, stream: Any, *args: Any, **options: Any) -> Any:
         """See ``cuda.tile.tune.exhaustive_search``."""
 
-    def run(self, function: Callable[[], Any]) -> Any:
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``function`` with this in force, and return what it returns."""
 
 
-@contextlib.contextmanager
-def answering(answers: Answers) -> Iterator[None]:
-    """Let ``answers`` stand in for the calling thread's launches and tuner, for the block; may be nested."""
+def answered(answers: Answers, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call ``function`` while ``answers`` stand in for the calling thread's launches and tuner; may be nested.
+
+    One Python frame, because this is on the way of every redirected op.
+    """
     before = getattr(_local, "answers", None)
     _local.answers = answers
     try:
-        yield
+        return function(*args, **kwargs)
     finally:
         _local.answers = before
 
@@ -117,6 +117,6 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         answers = getattr(ctx, _CTX, None)
         if answers is None:
             return original(ctx, *grads)
-        return answers.run(lambda: original(ctx, *grads))
+        return answers.run(original, ctx, *grads)
 
     return backward

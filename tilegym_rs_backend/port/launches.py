@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
@@ -24,13 +26,18 @@ class Chosen(NamedTuple):
     """One launch, and how it is captured again: the case, the tuner's answer, the place among the case's launches."""
 
     case: Any
-    tuning: int
+    tuning: int | str
     position: int
     launch: CapturedLaunch
 
 
 def case_launches(suite: Any, case: Any, arch: str, tuning: Tuning = 0) -> list[CapturedLaunch]:
     """Capture the launches of one parity case; on ``meta`` tensors, or on the CPU where host code reads a tensor.
+
+    Args:
+        suite, case: of the op.
+        arch: to capture for.
+        tuning: see `capture`.
 
     Raises:
         Exception: what the op raises on both.
@@ -61,6 +68,15 @@ def chosen(
     """
     kept: dict[str, dict[str, Chosen]] = {}
     arch, idle = suite.arch_for(arch), 0
+
+    def keep(each: Chosen) -> bool:
+        mine = kept.setdefault(each.launch.name, {})
+        key = key_of(each.launch)
+        if len(mine) >= per_kernel or key in mine:
+            return False
+        mine[key] = each
+        return True
+
     for case, tuning in ((case, tuning) for tuning in TUNINGS for case in representatives(suite)):
         if idle >= _IDLE_TRIES:
             break
@@ -71,18 +87,31 @@ def chosen(
             if failed is not None:
                 failed(case, error)
             continue
-        for position, launch in enumerate(launches):
-            mine = kept.setdefault(launch.name, {})
-            key = key_of(launch)
-            if len(mine) < per_kernel and key not in mine:
-                mine[key] = Chosen(case, tuning, position, launch)
-                idle = 0
+        if any([keep(Chosen(case, tuning, *numbered)) for numbered in enumerate(launches)]):
+            idle = 0
+    launched = set(kept)
+    for each in _candidates(suite, arch):
+        if each.launch.name not in launched:
+            keep(each)
     return [each for mine in kept.values() for each in mine.values()]
 
 
+def _candidates(suite: Any, arch: str) -> Iterator[Chosen]:
+    """Every configuration a tuner would try: it may choose among kernels, and here none of them is timed."""
+    for case in representatives(suite)[:_IDLE_TRIES]:
+        with contextlib.suppress(Exception):
+            for position, launch in enumerate(case_launches(suite, case, arch, "all")):
+                if launch.candidate:
+                    yield Chosen(case, "all", position, launch)
+
+
 def representatives(suite: Any) -> list[Any]:
-    """Return the smallest case of each dtype and parameters, small before large."""
-    cases = [case for case in suite.cases if case.structural and not case.raises and 0 not in case.shape]
+    """Return the smallest case of each dtype and parameters, small before large.
+
+    Cases that are judged by numbers alone count only where an op has no others: its host code branches on data.
+    """
+    launching = [case for case in suite.cases if not case.raises and 0 not in case.shape]
+    cases = [case for case in launching if case.structural] or launching
     cases.sort(key=suite.bytes_moved)
     first: dict[tuple[Any, ...], Any] = {}
     for case in cases:

@@ -167,6 +167,7 @@ def machine_answers(gpu: Machine) -> dict[str, Callable[..., Any]]:
         "synchronize": lambda *_, **__: None,
         "is_current_stream_capturing": lambda *_: False,
         "cuda": lambda tensor, *_, **__: tensor,
+        "new_stream": lambda *_, **__: stream,
     }
 
 
@@ -174,5 +175,7 @@ def machine_targets() -> Iterator[tuple[Any, str, str]]:
     """Where those questions are asked."""
     import torch
 
+    elsewhere = {"cuda": (torch.Tensor, "cuda"), "new_stream": (torch.cuda.Stream, "__new__")}
     for name in machine_answers(machine()):
-        yield (torch.Tensor, "cuda", "cuda") if name == "cuda" else (torch.cuda, name, name)
+        owner, attribute = elsewhere.get(name, (torch.cuda, name))
+        yield owner, attribute, name

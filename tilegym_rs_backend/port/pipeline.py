@@ -8,8 +8,10 @@ kernel gets two attempts, the plain front end and then the parity passes; what i
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +26,12 @@ from . import hostside
 from . import performance
 from . import residual
 from . import selfcheck
+from .ahead import Job
+from .ahead import made_ahead
 from .assemblies import ASSEMBLIES
 from .cached import generation
 from .comparison import IDENTICAL
+from .comparison import compile_both
 from .entries import supplied
 from .external import Command
 from .external import ExternalError
@@ -103,8 +108,9 @@ class Pipeline:
         summary = run_summary(self.arch, ready, works, round(time.monotonic() - began, 1))
         files.write(self.out, f"summary-{self.arch}.json", files.json_text(summary))
         say(
-            f"{summary['kernels_identical']} of {summary['kernels']} kernels and {summary['identical']} of "
-            f"{summary['launches']} launches SASS-IDENTICAL for {self.arch}, {summary['seconds']} s"
+            f"{summary['kernels_identical']} of {summary['kernels']} kernels ({summary['kernels_identical_once']} in a "
+            f"launch at least) and {summary['identical']} of {summary['launches']} launches SASS-IDENTICAL for "
+            f"{self.arch}, {summary['seconds']} s"
         )
         return summary
 
@@ -186,20 +192,30 @@ class Pipeline:
                 todo.append(work)
         judged: dict[str, list[tuple[dict[str, Any], list[str]]]] = {}
         again: list[tuple[Work, int]] = []
-        for work in todo:
-            found = judged[work.name] = [self._judge(work, *pair) for pair in work.pairs()]
-            retries = [(work, index) for index, (row, _) in enumerate(found) if selfcheck.worth_a_retry(row)]
-            again += retries
-            if not retries:
-                self._checked(work, found)
+        with made_ahead(self._compiling((work, pair) for work in todo for pair in work.pairs())):
+            for work in todo:
+                found = judged[work.name] = [self._judge(work, *pair) for pair in work.pairs()]
+                retries = [(work, index) for index, (row, _) in enumerate(found) if selfcheck.worth_a_retry(row)]
+                again += retries
+                if not retries:
+                    self._checked(work, found)
         self._kernels.prepare([work.chosen()[index].launch for work, index in again], self._beat, again=True)
-        for work, index in again:
-            before, earlier = judged[work.name][index]
-            result, names = self._judge(work, *work.pairs()[index])
-            result["attempts"] = [*before["attempts"], *result["attempts"]]
-            judged[work.name][index] = (result, [*earlier, *names])
+        with made_ahead(self._compiling((work, work.pairs()[index]) for work, index in again)):
+            for work, index in again:
+                before, earlier = judged[work.name][index]
+                result, names = self._judge(work, *work.pairs()[index])
+                result["attempts"] = [*before["attempts"], *result["attempts"]]
+                judged[work.name][index] = (result, [*earlier, *names])
         for work in {work.name: work for work, _ in again}.values():
             self._checked(work, judged[work.name])
+
+    def _compiling(self, pairs: Iterable[tuple[Work, tuple[dict[str, Any], Any]]]) -> list[Job]:
+        """What `_judge` will ask of both compilers, for those that have an entry."""
+        return [
+            functools.partial(compile_both, self._kernels, each.launch, work.supplied.get(described["key"]))
+            for work, (described, each) in pairs
+            if described["key"] not in work.failed
+        ]
 
     def _judge(self, work: Work, described: dict[str, Any], each: Any) -> tuple[dict[str, Any], list[str]]:
         key = described["key"]

@@ -19,40 +19,62 @@ from ..launch import PLANS
 from ..target import Target
 from ..target import target_of
 from ..target import target_of_device
-from .arguments import pointers_of
-from .arguments import with_tables
+from .arguments import table_of
 from .capture import CapturedLaunch
 from .capture import capture
 from .capture import described
 from .capture import patches
-from .intercept import Answers
-from .intercept import answering
+from .intercept import answered
 from .intercept import install
 from .ported import PortedKernels
 from .ported import carry_out
 
 Plan = tuple[Callable[..., None], tuple[int, ...]]
+_KEY = "_tilegym_rs_key"
+_kernel_keys: dict[Any, object] = {}
 
 
 class Redirect:
     """Answers launches and the tuner on the GPU (`Answers` of intercept.py)."""
 
     def __init__(self, kernels: PortedKernels) -> None:
+        from torch import Tensor
+
         self.kernels = kernels
+        self._tensor = Tensor
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._lock = threading.Lock()
 
     def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> None:
-        """Launch the translation of ``kernel`` on the tensors' device and torch's current stream there."""
-        args = tuple(args)
-        key = (kernel._annotated_function.pyfunc, _options_key(kernel), tuple(grid), *map(_key, args))
-        plan = self._plans.get(key)
+        """Launch the translation of ``kernel`` on the tensors' device and torch's current stream there.
+
+        The way of a known launch is straight code: what decides the plan is read off the arguments in one pass.
+        """
+        try:
+            key = [getattr(kernel, _KEY), *grid]
+        except AttributeError:
+            key = [_remembered(kernel), *grid]
+        addresses = []
+        tables: Any = None
+        for arg in args:
+            if isinstance(arg, self._tensor):
+                address = arg.data_ptr()
+                key += (arg.shape, arg.stride(), arg.dtype, arg.get_device(), address & 15 == 0)
+            elif isinstance(arg, list):
+                table = table_of(arg)
+                tables = (tables, table)  # they live until the launch is made
+                address = table.data_ptr()
+                key.append(_key(arg))
+            else:
+                address = 0
+                key.append(_key(arg) if isinstance(arg, tuple) else (type(arg), arg))
+            addresses.append(address)
+        known = tuple(key)
+        plan = self._plans.get(known)
         if plan is None:
-            plan = self._planned(key, kernel, grid, args)
+            plan = self._planned(known, kernel, grid, tuple(args))
         run, positions = plan
-        if any(isinstance(arg, list) for arg in args):
-            args = with_tables(args)
-        run(*pointers_of(args, positions))
+        run(*[addresses[index] for index in positions])
 
     def _planned(self, key: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> Plan:
         device = _first_tensor(args).get_device()
@@ -99,10 +121,9 @@ class Redirect:
             best=best, successes=[best], failures=failures, summary=lambda **_: "measured with the Rust kernels"
         )
 
-    def run(self, function: Callable[[], Any]) -> Any:
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``function`` with its launches answered."""
-        with answering(self):
-            return function()
+        return answered(self, function, args, kwargs)
 
 
 class Elsewhere:
@@ -122,19 +143,18 @@ class Elsewhere:
         best = SimpleNamespace(config=next(iter(search_space)), mean_us=0.0, num_samples=0, error_margin_us=0.0)
         return SimpleNamespace(best=best, successes=[best], failures=[], summary=lambda **_: "not timed")
 
-    def run(self, function: Callable[[], Any]) -> Any:
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``function`` on a machine that pretends to have the target's GPU."""
         if patches.answers is not None:
-            return function()  # an op inside an op: the outer one carries its launches out
+            return function(*args, **kwargs)  # an op inside an op: the outer one carries its launches out
         results: list[Any] = []
-        with answering(self):
-            capture(
-                lambda: results.append(function()),
-                self._target.arch,
-                sm_count=self._target.sm_count,
-                device=self._device,
-                carry_out=self._carry_out,
-            )
+        capture(
+            lambda: results.append(answered(self, function, args, kwargs)),
+            self._target.arch,
+            sm_count=self._target.sm_count,
+            device=self._device,
+            carry_out=self._carry_out,
+        )
         return results[0]
 
     def _carry_out(self, launch: CapturedLaunch) -> None:
@@ -152,6 +172,17 @@ class _Candidate:
         self.args = tuple(args_fn(config))
 
 
+def _remembered(kernel: Any) -> Any:
+    """The part of a plan's key that the kernel decides, kept on it.
+
+    One object stands for a function with its options: it is hashed by identity, and wrappers that make a kernel per
+    call still find the plan.
+    """
+    key = _kernel_keys.setdefault((kernel._annotated_function.pyfunc, _options_key(kernel)), object())
+    setattr(kernel, _KEY, key)
+    return key
+
+
 def _options_key(kernel: Any) -> Any:
     """The kernel's compiler options; those that differ by target cannot be hashed, but say all they are."""
     options = kernel._compiler_options
@@ -165,7 +196,7 @@ def _options_key(kernel: Any) -> Any:
 def _key(value: Any) -> Any:
     """What of an argument decides a plan; numbers by type too, since 1 and 1.0 and True are equal."""
     if hasattr(value, "data_ptr"):
-        return (tuple(value.shape), value.stride(), value.dtype, value.data_ptr() % 16 == 0, value.get_device())
+        return (value.shape, value.stride(), value.dtype, value.data_ptr() % 16 == 0, value.get_device())
     return (type(value), tuple(map(_key, value)) if isinstance(value, (list, tuple)) else value)
 
 
@@ -182,14 +213,20 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
     noted. What ``function`` returns is wrapped too when it can itself be called (TileGym's ``get_swiglu()``).
     """
 
+    from torch import Tensor
+
+    gpu = redirect()
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensor = _first_tensor([*args, *kwargs.values()])
-        answers: Answers = redirect()
-        if tensor is not None and not tensor.is_cuda:
+        tensor = args[0] if args and isinstance(args[0], Tensor) else _first_tensor([*args, *kwargs.values()])
+        if tensor is None or tensor.is_cuda:
+            result = answered(gpu, function, args, kwargs)
+        else:
             target = target_of(tensor, function.__name__, "an argument")
-            answers = Elsewhere(redirect().kernels, target, "meta" if tensor.is_meta else "cpu")
-        return _wrapped(answers.run(lambda: function(*args, **kwargs)))
+            elsewhere = Elsewhere(gpu.kernels, target, "meta" if tensor.is_meta else "cpu")
+            result = elsewhere.run(function, *args, **kwargs)
+        return result if isinstance(result, (Tensor, tuple)) else _wrapped(result)
 
     install()
     return call

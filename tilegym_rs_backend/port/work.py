@@ -163,12 +163,14 @@ def run_summary(arch: str, ready: Verdict, works: Sequence[Work], seconds: float
     bad = [result for result in everything if result["verdict"] != "SASS-IDENTICAL"]
     kernels = {(result["module"], result["kernel"]) for result in everything}
     failed = {work.name: [v.line(work.name) for v in work.verdicts.values() if v.status == FAIL] for work in works}
+    once = {(result["module"], result["kernel"]) for result in everything if result["verdict"] == "SASS-IDENTICAL"}
     return {
         "arch": arch,
         "preflight": {"status": ready.status, "reason": ready.reason},
         "seconds": seconds,
         "kernels": len(kernels),
         "kernels_identical": len(kernels - {(result["module"], result["kernel"]) for result in bad}),
+        "kernels_identical_once": len(once),
         "launches": len(everything),
         "identical": len(everything) - len(bad),
         "failed": {name: lines for name, lines in failed.items() if lines},

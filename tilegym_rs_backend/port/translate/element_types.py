@@ -13,6 +13,7 @@ RUST_NAMES = {
     "tfloat32": "tf32",
     "float8_e4m3fn": "f8e4m3fn",
     "float8_e5m2": "f8e5m2",
+    "float4_e2m1fn": "f4e2m1fn",
     "bool_": "bool",
     "int8": "i8",
     "int16": "i16",
@@ -24,7 +25,7 @@ RUST_NAMES = {
     "uint64": "u64",
 }
 HALVES = ("f16", "bf16")
-_BITS = {"bool": 1, "f8e4m3fn": 8, "f8e5m2": 8, "bf16": 16, "tf32": 32}
+_BITS = {"bool": 1, "f4e2m1fn": 4, "f8e4m3fn": 8, "f8e5m2": 8, "bf16": 16, "tf32": 32}
 
 
 def rust_name(dtype: Any) -> str | None:

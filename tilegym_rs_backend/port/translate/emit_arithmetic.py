@@ -49,7 +49,9 @@ def _element(emitter: Emitter, variable: Any) -> tuple[str, bool]:
     return element, element == "E" or is_float(element)
 
 
-@emits("RawBinaryArithmeticOperation", python="+ - * / // min max, cdiv, **", rust="infix, divi, remi, maxf, pow")
+@emits(
+    "RawBinaryArithmeticOperation", python="+ - * / // minimum maximum, cdiv, **", rust="infix, divi, remi, maxf, pow"
+)
 def arithmetic(emitter: Emitter, operation: Any) -> None:
     """Infix operators where the DSL lowers them to the same operation, named functions otherwise."""
     text = _scalar_arithmetic(emitter, operation)

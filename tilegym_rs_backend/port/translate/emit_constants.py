@@ -132,8 +132,9 @@ def _signed_literal(value: float, element: str) -> str:
 
 def _f32_bits(emitter: Emitter, value: Any, ty: Any, shape: str) -> str:
     type = f"Tile<i32, {{ {emitter.extents(ty.shape)} }}>"
+    emitter.passes.add("constant_bits")
     if is_derived(value):
-        name = emitter.generics.float_bits(expression_of(value), "f32")
+        name = emitter.generics.float_bits(expression_of(value))
         text = spread(name, shape, bool(ty.shape))
     else:
         text = f"constant({float_bits(float(value), 'f32')}i32, {shape})"
@@ -141,19 +142,12 @@ def _f32_bits(emitter: Emitter, value: Any, ty: Any, shape: str) -> str:
 
 
 def _half_bits(emitter: Emitter, value: Any, ty: Any, element: str, shape: str) -> str:
-    """A half constant by its bits: converting an f32 constant gives other machine code than Python's."""
+    """A half constant by its bits: converting an f32 constant gives other machine code than Python's.
+
+    Its bits are in the text, also where they come from a constant of the kernel: through a const generic they reach the
+    kernel by a truncation, which the compiler does not take for the constant that it is.
+    """
     tile = f"Tile<{element}, {{ {emitter.extents(ty.shape)} }}>"
-    if is_derived(value):
-        name = emitter.generics.float_bits(expression_of(value), element)
-        emitter.passes.add("wrapping_truncations")
-        wide = emitter.temporary("bits", "Tile<i32, { [] }>", f"scalar_to_tile({name})")
-        half = emitter.temporary("bits", "Tile<i16, { [] }>", f"trunci({wide}, overflow::NoUnsignedWrap)")
-        scalar = f"bitcast({half})"
-        if ty.shape == ():
-            return scalar
-        one = emitter.temporary("c", f"Tile<{element}, {{ [] }}>", scalar)
-        ones = ", ".join("1" for _ in ty.shape)
-        return f"{one}.reshape(shape![{ones}]).broadcast({shape})"
     pattern = float_bits(float(value), element)
     type = f"Tile<u16, {{ {emitter.extents(ty.shape)} }}>"
     positive = emitter.temporary("bits", type, f"constant({pattern & 0x7FFF}u16, {shape})")

@@ -94,6 +94,12 @@ def loop(emitter: Emitter, operation: Any) -> None:
         start, stop, step = (emitter.scalar(v) for v in (operation.start, operation.stop, operation.step))
         counter = emitter.name_of(operation.induction_var, "i")
         emitter.alias(operation.induction_var, counter, Form.SCALAR)
+        last = _only_turn(emitter, operation)
+        if last is not None:
+            # With bounds that it knows the DSL takes the counter for the number that it is, and folds what follows;
+            # a loop of no turn it refuses.
+            bound = emitter.temporary("stop", "Tile<i32, { [] }>", f"constant({last}i32, shape![])")
+            stop = emitter.temporary("stop", "i32", f"tile_to_scalar({bound})")
         span = f"{start}..{stop}"
         header = f"for {counter} in {span if step == '1i32' else f'({span}).step_by({step} as usize)'}"
     emitter.code.open(header)
@@ -104,6 +110,15 @@ def loop(emitter: Emitter, operation: Any) -> None:
     emitter.code.close()
     for result, value in zip(operation.result_vars, carried, strict=True):
         emitter.values[result.name] = value
+
+
+def _only_turn(emitter: Emitter, operation: Any) -> int | None:
+    """The end of a counted loop whose bounds are known and allow one turn or none, None for another loop."""
+    found: list[Any] = [emitter.definitions.get(v.name) for v in (operation.start, operation.stop, operation.step)]
+    if any(type(each).__name__ != "TypedConst" for each in found):
+        return None
+    start, stop, step = (int(each.value) for each in found)
+    return stop if 0 <= stop <= start + step else None
 
 
 def _variable(emitter: Emitter, variable: Any, value: Value) -> Value:

@@ -91,6 +91,15 @@ def bitcast(emitter: Emitter, operation: Any) -> None:
     emitter.let(operation.result_var, f"bitcast({emitter.tile(operation.x)})")
 
 
+@emits("TilePack", python="pack_to_bytes", rust="pack")
+def pack(emitter: Emitter, operation: Any) -> None:
+    """Four-bit elements as bytes, two in each; the result's type says so, and a tile of the DSL has it."""
+    source = emitter.element(operation.x.get_type().dtype)
+    if bits(source) >= 8:
+        raise refused(operation, f"only elements below a byte are packed, {source} is not", "pack_to_bytes")
+    emitter.let(operation.result_var, f"pack({emitter.tile(operation.x)})")
+
+
 @emits("TileCat", python="cat", rust="cat")
 def concatenate(emitter: Emitter, operation: Any) -> None:
     """Two tiles, one after the other along an axis."""

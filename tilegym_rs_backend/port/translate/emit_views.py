@@ -118,6 +118,20 @@ def partition_view(emitter: Emitter, operation: Any) -> None:
     emitter.alias(operation.result_var, name, Form.VIEW)
 
 
+@emits("MakeGatherScatterView", python="load_advanced_indexing ..", rust="make_gather_scatter_view")
+def gather_scatter_view(emitter: Emitter, operation: Any) -> None:
+    """A tensor of which one axis is indexed by a tile."""
+    ty = operation.result_var.get_type()
+    tensor = emitter.value(operation.array).text
+    name = emitter.names.fresh(f"{tensor.strip('&').removesuffix('_view')}_g")
+    element, tile = emitter.element(ty.array_ty.dtype), ty.tile_shape
+    padding = _PADDING[ty.padding_mode.name]
+    text = f"make_gather_scatter_view({tensor}, {emitter.shape(tile)}, padding::{padding})"
+    view = f"GatherScatterView<{element}, {{ {emitter.extents(tile)} }}, {int(ty.sparse_dim)}>"
+    emitter.code.let(name, view, f"unsafe {{ {text} }}", pure=True)
+    emitter.alias(operation.result_var, name, Form.VIEW)
+
+
 @emits("NumTiles", python="num_tiles, cdiv over an array's extent", rust="num_tiles")
 def num_tiles(emitter: Emitter, operation: Any) -> None:
     """How many tiles a view has along its axes."""
@@ -128,11 +142,13 @@ def num_tiles(emitter: Emitter, operation: Any) -> None:
 
 
 def _index(emitter: Emitter, operation: Any, index: Sequence[Any]) -> str:
+    sparse = [variable.get_type().shape != () for variable in index]
     for variable in index:
-        if emitter.type_of(variable, Form.SCALAR) != "i32":
+        if emitter.element(variable.get_type().dtype) != "i32":
             raise refused(operation, "a tile index of another type than i32 has no Rust form", "index")
-    parts = [emitter.scalar(v) for v in index]
-    return f"[{', '.join(f'{p}i32' if re.fullmatch(r'[0-9]+', p) else p for p in parts)}]"
+    parts = [emitter.tile(v) if tile else emitter.scalar(v) for v, tile in zip(index, sparse, strict=True)]
+    shown = ", ".join(f"{part}i32" if re.fullmatch(r"[0-9]+", part) else part for part in parts)
+    return f"({shown})" if any(sparse) else f"[{shown}]"
 
 
 def _hints(emitter: Emitter, operation: Any) -> str:

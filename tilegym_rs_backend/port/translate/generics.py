@@ -24,7 +24,7 @@ class Generic:
     Attributes:
         name: in the text.
         expression: over the kernel's constants, in Python's syntax.
-        encoding: ``"i32"``, or the float type whose bits are passed: ``"f32"``, ``"f16"``, ``"bf16"``.
+        encoding: ``"i32"``, or ``"f32"``, whose bits are passed.
         value: the i32 that the translated launch passes.
     """
 
@@ -45,16 +45,16 @@ class Generics:
         """The generic that holds an integer expression."""
         return self._add(expression, "i32", int(expression.evaluate(self._constants)))
 
-    def float_bits(self, expression: Expression, encoding: str) -> str:
-        """The generic that holds the bits of a float expression in ``encoding``, sign-extended to i32."""
-        return self._add(expression, encoding, float_bits(float(expression.evaluate(self._constants)), encoding))
+    def float_bits(self, expression: Expression) -> str:
+        """The generic that holds the bits of a float expression in f32."""
+        return self._add(expression, "f32", float_bits(float(expression.evaluate(self._constants)), "f32"))
 
     def _add(self, expression: Expression, encoding: str, value: int) -> str:
         key = (str(expression), encoding)
         if key not in self._found:
             stem = expression.identifier().upper()
             if encoding != "i32":
-                stem = f"{stem}_BITS" if encoding == "f32" else f"{stem}_{encoding.upper()}_BITS"
+                stem = f"{stem}_BITS"
             # A Rust constant is upper case and ASCII, and `E` is the type generic.
             stem = re.sub(r"[^0-9A-Z_]", "_", stem)
             stem = f"N_{stem}" if stem == "E" or stem[0].isdigit() else stem
