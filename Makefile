@@ -34,6 +34,7 @@ test: setup-parity
 
 lint: setup
 	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 
 types: setup
 	@$(BIN)/mypy

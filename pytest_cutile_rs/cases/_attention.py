@@ -100,7 +100,7 @@ def attend_with_lse(
 
 def _slices(queries: int, scores_per_query: int) -> Iterator[tuple[int, int]]:
     step = max(1, _SCORES // max(scores_per_query, 1))
-    for first in range(0, queries, step):
+    for first in range(0, max(queries, 1), step):
         yield first, min(queries, first + step)
 
 

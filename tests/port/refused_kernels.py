@@ -99,8 +99,7 @@ REASONS = {
     "waits": ("grid_dependency_control_wait", UNKNOWN),
     "replaces_part": ("tile_insert", UNKNOWN),
     "overlapping_tiles": ("make_strided_view", UNKNOWN),
-    "selected_rows": ("make_gather_scatter_view", UNKNOWN),
-    "packs": ("tile_pack", UNKNOWN),
+    "packs": ("pack_to_bytes", "only elements below a byte are packed, f32 is not"),
     "returns_inside": ("return", "a return inside a branch that others continue has no Rust form"),
     "truth_of_floats": ("astype", "a float has no conversion to bool in the DSL"),
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
+
+import cuda.tile as ct
 
 from pytest_cutile_rs.kernel_gate import KernelGate
 from pytest_cutile_rs.timing.fake import FakeDevice
@@ -20,12 +23,17 @@ EXAMPLE = re.search(r"```python\n# test_scale\.py\n(.*?)```", PAGE.read_text(), 
 
 
 @pytest.fixture
-def toolkit():
+def toolkit(monkeypatch):
+    """cargo and toolkit, found too by a process that pytester gives another home."""
     from tilegym_rs_backend.errors import ToolchainError
     from tilegym_rs_backend.port.installed import check_cuda_tile
     from tilegym_rs_backend.toolchain.cargo import find_cargo
+    from tilegym_rs_backend.toolchain.dirs import cache_dir
     from tilegym_rs_backend.toolchain.toolkit import find_toolkit
 
+    for name, folder in (("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")):
+        monkeypatch.setenv(name, os.environ.get(name, str(Path.home() / folder)))
+    monkeypatch.setenv("TILEGYM_RS_CACHE_DIR", str(cache_dir()))
     try:
         check_cuda_tile()
         find_cargo()
@@ -35,16 +43,16 @@ def toolkit():
 
 
 @pytest.mark.cargo
-def test_the_example_of_the_page_passes(pytester, toolkit):
+def test_the_example_of_the_page_passes(toolkit, pytester):
     pytester.makepyfile(test_scale=EXAMPLE)
     result = pytester.runpytest_subprocess("-s", "-n", "0", "test_scale.py")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "VERDICT: PASS BIT-EQUAL scale (numerics)",
+            "*VERDICT: PASS BIT-EQUAL scale (numerics)",
             "VERDICT: PASS * scale (ir)",
             "VERDICT: PASS SASS-IDENTICAL * scale (sass)",
-            "VERDICT: NOT-RUN device time needs tensors on a GPU: scale (perf)",
+            "VERDICT: NOT-RUN device time needs tensors on a GPU: scale (perf)*",
             "*pub unsafe fn scale*",
         ]
     )
@@ -85,7 +93,6 @@ def test_a_refusal_fails_with_the_python_line(pytester):
 @pytest.mark.cargo
 def test_a_wrong_translation_fails(toolkit, monkeypatch):
     """An entry that computes something else: both its numbers and its machine code give it away."""
-    import cuda.tile as ct
     import torch
 
     from tilegym_rs_backend.port import ported

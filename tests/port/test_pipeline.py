@@ -175,7 +175,7 @@ def test_preflight_names_all_that_is_wrong(monkeypatch):
         raise TilegymRsError("nowhere")
 
     monkeypatch.setitem(module._QUESTIONS, "cargo", missing)
-    monkeypatch.setattr(module.importlib.metadata, "version", lambda name: "9.9")
+    monkeypatch.setattr(module.packages, "installed", lambda name: "9.9")
     found = preflight("sm_1")
     assert found.status == "FAIL"
     for part in ("cargo: nowhere", "tilegym: 9.9 is installed", "arch: sm_1 is not known"):

@@ -59,7 +59,8 @@ def test_the_calls_launch_every_kernel_that_can_be_launched():
     launched = set()
     for suite in suite_ops().values():
         failures = []
-        for _, launch in chosen(suite, "sm_90", 1, lambda case, error, to=failures: to.append((case.id, error))):
+        for each in chosen(suite, "sm_90", 1, lambda case, error, to=failures: to.append((case.id, error))):
+            launch = each.launch
             launched.add(f"{launch.module.removeprefix('tilegym.suites.')}.{launch.name}")
         assert failures == [], suite.name
     missing = {name.rpartition(".")[2] for name in set(kernels_of_the_sources()) - launched}

@@ -12,6 +12,8 @@ from tilegym_rs_backend.port.translate.parameters import Parameters
 from tilegym_rs_backend.port.translate.statements import render
 from tilegym_rs_backend.port.translate.statements import tidy
 
+_BEYOND_CORE = "    use cutile::tileir::*;\n"
+
 
 def source(name: str, origin: str, emitter: Emitter, parameters: Parameters, passes: Sequence[str]) -> str:
     """The text of the file."""
@@ -26,7 +28,8 @@ def source(name: str, origin: str, emitter: Emitter, parameters: Parameters, pas
         f"// Translated from {origin}; generated, not edited.\n\n"
         "#[cutile::module]\n"
         f"pub mod {name} {{\n"
-        "    use cutile::core::*;\n\n"
+        "    use cutile::core::*;\n"
+        f"{_BEYOND_CORE if 'gather_scatter_view' in body else ''}\n"
         f"{helpers}"
         "    #[tile::entry(unchecked_accesses = true)]\n"
         f"{_attributes(parameters, passes)}"
