@@ -78,6 +78,17 @@ def test_the_arch_decides_the_configurations_and_nothing_is_remembered(ops):
     assert [tiles("sm_90"), tiles("sm_120"), tiles("sm_90")] == [128, 64, 128]
 
 
+def test_a_cache_that_a_class_holds_is_aside_too(ops):
+    from pytest_cutile_rs.suites import suites
+    from tilegym_rs_backend.port.launches import case_launches
+
+    suite = suites()["recurrent_gated_delta_rule"]
+    case = next(each for each in suite.cases if each.id == "bf16-2x1x4x4x64x64")
+    for _ in range(2):  # the first would leave a choice behind
+        names = {launch.name for launch in case_launches(suite, case, "sm_90", "all") if launch.candidate}
+        assert "_recurrent_gated_delta_rule_fwd_kernel_decode_vstream" in names
+
+
 def test_a_live_tuner_cache_survives_a_capture(ops):
     module = sys.modules["tilegym.ops.cutile.softmax"]  # the package's attribute of that name is the op
     module._softmax_tune_cache["kept"] = "tuned"

@@ -219,6 +219,14 @@ def tuner_targets() -> Iterator[tuple[Any, str, str]]:
     return (target for target in _targets() if target[2] == "exhaustive_search")
 
 
+def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
+    """What a module holds, and what the classes hold that it defines: some ops remember there."""
+    for name, value in list(vars(module).items()):
+        yield name, value
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            yield from list(vars(value).items())
+
+
 @contextlib.contextmanager
 def tuning_caches_aside() -> Iterator[None]:
     """Empty what TileGym remembers of tuning and of the machine, and put it back afterwards."""
@@ -228,7 +236,7 @@ def tuning_caches_aside() -> Iterator[None]:
         for name, module in list(sys.modules.items()):
             if not name.startswith("tilegym.") or module is None:
                 continue
-            for attribute, value in list(vars(module).items()):
+            for attribute, value in _attributes(module):
                 if type(value) is dict and "cache" in attribute.lower():
                     kept.append((value, dict(value)))
                     value.clear()
