@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -43,6 +44,10 @@ void *clang_createIndex(int a, int b) { static int i; return &i; }
 void *clang_parseTranslationUnit(void *i, const char *f, void *a, int n, void *u, unsigned k, unsigned o) { return i; }
 unsigned clang_getNumDiagnostics(void *u) { return 0; }
 """
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control gives that to what it runs in the background, and children would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def executable(path: Path, text: str) -> Path:

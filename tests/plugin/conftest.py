@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
@@ -75,6 +76,10 @@ def pytest_cutile_rs_check(config, check, suite, case):
     reason = "no CUDA device: this is a test" if answer == "NOT-RUN" else f"as told, {answer}"
     return CheckResult(check, case.op, case.id, answer, reason, data, "the long message", case.dtype)
 """
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell without job control gives that to what it runs in the background, and children would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Appended to FAKE: the perf check itself runs, on a fake device whose kernels take the time that FAKE_GATE says.
