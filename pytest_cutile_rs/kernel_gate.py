@@ -160,23 +160,18 @@ class KernelGate:
 
     def _numerics(self, launch: Any, kernel: Any, tolerance: Tolerance) -> str:
         from tilegym_rs_backend.port import bits
-        from tilegym_rs_backend.port.execute import execute
-        from tilegym_rs_backend.port.ported import carry_out
         from tilegym_rs_backend.port.redirect import redirect
-        from tilegym_rs_backend.target import executing_target
 
         if any(getattr(arg, "is_meta", False) for arg in launch.args):
             return "NOT-RUN the arguments are on meta and hold no numbers:"
-        if _on_gpu(launch.args) is None:
-            target = executing_target(launch.arch)
-            theirs: Callable[[], Any] = lambda: execute(launch)  # noqa: E731
-            ours: Callable[[], Any] = lambda: carry_out(redirect().kernels, launch, target)  # noqa: E731
-        else:
-            sides = _sides(kernel, launch.grid, launch.args)
-            theirs, ours = _waited(sides[PEER]), _waited(sides[SUBJECT])
         exact = tolerance.rtol == tolerance.atol == 0
+        differing = None if exact else _beyond(tolerance)
         try:
-            found = bits.over_equal_memory(launch.args, theirs, ours, None if exact else _beyond(tolerance))
+            if _on_gpu(launch.args) is None:
+                found = bits.execute_launch_twice(redirect().kernels, launch, launch.arch, differing)
+            else:
+                sides = _sides(kernel, launch.grid, launch.args)
+                found = bits.over_equal_memory(launch.args, _waited(sides[PEER]), _waited(sides[SUBJECT]), differing)
         except Exception as error:
             return f"FAIL {type(error).__name__}: {error}:"
         return f"FAIL {'; '.join(found)}:" if found else (_BIT_EQUAL if exact else f"PASS within {tolerance.atol:g}")

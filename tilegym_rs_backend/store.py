@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from . import atomic
 
 _MAGIC = b"TGRS1\n"
 _HASH_BYTES = 32
@@ -89,15 +89,4 @@ class Store:
         return None
 
     def _write(self, kind: str, key: str, data: bytes) -> None:
-        path = self._paths(kind, key)[0]
-        temporary: str | None = None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except OSError:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    Path(temporary).unlink(missing_ok=True)
+        atomic.keep(self._paths(kind, key)[0], data)

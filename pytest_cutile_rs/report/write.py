@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pytest_cutile_rs.report.model import SCHEMA_VERSION
 from pytest_cutile_rs.report.model import Report
 from pytest_cutile_rs.report.model import op_verdict
 from pytest_cutile_rs.report.read import SUMMARY
+from tilegym_rs_backend import atomic
 
 CHECK_SCHEMA_NAME = "tilegym-rs.parity-check"
 
@@ -41,11 +41,11 @@ def write_all(out: Path, report: Report, raw: Mapping[str, Any], *, save: bool =
     if save:
         keep = out / runs.FOLDER
         keep.mkdir(exist_ok=True)
-        replace(keep / runs.file_name(report), json_text(raw))
-    replace(out / SUMMARY, json_text(raw))
-    replace(out / "summary.md", markdown.render(report))
-    replace(out / "summary.csv", csv.render(report))
-    replace(out / "summary.html", html.render(report, runs.history(out)))
+        atomic.write(keep / runs.file_name(report), json_text(raw))
+    atomic.write(out / SUMMARY, json_text(raw))
+    atomic.write(out / "summary.md", markdown.render(report))
+    atomic.write(out / "summary.csv", csv.render(report))
+    atomic.write(out / "summary.html", html.render(report, runs.history(out)))
     for check in CHECKS:
         for op, results in report.by_op(check).items():
             folder = out / op
@@ -58,20 +58,9 @@ def write_all(out: Path, report: Report, raw: Mapping[str, Any], *, save: bool =
                 "cases": [result.to_dict() for result in results],
                 "verdict": op_verdict(results),
             }
-            replace(folder / f"{check}.json", json_text(content))
+            atomic.write(folder / f"{check}.json", json_text(content))
 
 
 def json_text(content: Mapping[str, Any]) -> str:
     """JSON as reports hold it: no NaN, which no other reader would take."""
     return json.dumps(content, indent=1, allow_nan=False, default=str) + "\n"
-
-
-def replace(path: Path, text: str) -> None:
-    """Writes a file so that a reader finds the old one or the new one, never a part.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    staged = path.with_name(f".{path.name}.{os.getpid()}")
-    staged.write_text(text, encoding="utf-8")
-    staged.replace(path)

@@ -18,6 +18,7 @@ from typing import Any
 from filelock import FileLock
 from filelock import Timeout
 
+from .. import atomic
 from ..errors import BuildError
 
 SAY_AFTER_S = 2.0
@@ -68,11 +69,8 @@ class Held:
     def _write(self, **more: object) -> None:
         owner = {"pid": os.getpid(), "host": socket.gethostname(), "start": time.time()}
         owner |= {"key": self.key, "log": str(self.log), **more}
-        path = owner_file(self.path)
-        draft = path.with_suffix(f".{os.getpid()}.tmp")
         with contextlib.suppress(OSError):  # it only serves messages and cleaning up
-            draft.write_text(json.dumps(owner), encoding="utf-8")
-            draft.replace(path)
+            atomic.write(owner_file(self.path), json.dumps(owner))
 
 
 @contextlib.contextmanager

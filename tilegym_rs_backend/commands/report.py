@@ -107,14 +107,15 @@ def _html(options: argparse.Namespace) -> int:
     from pytest_cutile_rs.report import html
     from pytest_cutile_rs.report.runs import find
     from pytest_cutile_rs.report.runs import history
-    from pytest_cutile_rs.report.write import replace
+
+    from .. import atomic
 
     page = html.render(find(options.report or str(options.out), options.out), history(options.out))
     target = options.to or options.out / "summary.html"
     if target == STANDARD_OUTPUT:
         print(page, end="")
         return 0
-    replace(target, page)
+    atomic.write(target, page)
     print(target)
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Machine code made ahead of the comparison that needs it: tileiras runs on every core, launches are judged in order.
+"""Machine code made ahead of the comparison that needs it: several tileiras at a time, launches judged in order.
 
 What is made goes into the store; the comparison finds it there, or waits for it. Errors are the comparison's to meet.
 """
@@ -7,11 +7,12 @@ What is made goes into the store; the comparison finds it there, or waits for it
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+
+from ..toolchain.limits import build_jobs
 
 Job = Callable[[], object]
 
@@ -22,7 +23,7 @@ def made_ahead(jobs: Iterable[Job], workers: int | None = None) -> Iterator[None
 
     Args:
         jobs: independent of each other; what one raises is dropped.
-        workers: threads, by default one per core this process may use.
+        workers: threads, by default as many as compilers may run (`limits.build_jobs`).
     """
     todo = iter(jobs)
     lock = threading.Lock()
@@ -37,7 +38,7 @@ def made_ahead(jobs: Iterable[Job], workers: int | None = None) -> Iterator[None
             with contextlib.suppress(Exception):
                 job()
 
-    count = len(os.sched_getaffinity(0)) if workers is None else workers
+    count = build_jobs() if workers is None else workers
     threads = [threading.Thread(target=work, name=f"ahead-{index}", daemon=True) for index in range(count)]
     for thread in threads:
         thread.start()

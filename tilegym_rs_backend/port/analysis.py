@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from ..toolchain import packages
 from .capture import CapturedLaunch
 from .keys import key_of
 from .launches import Chosen
@@ -24,14 +24,7 @@ NOT_COMPARED = {"triton-tileir": "not compared: its peer does not exist yet"}
 
 def versions() -> dict[str, str]:
     """Versions of the packages that an analysis depends on."""
-    return {name: _version(name) for name in PACKAGES}
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    return {name: packages.installed(name) or "not installed" for name in PACKAGES}
 
 
 def analyze(suite: Any, arch: str, per_kernel: int) -> tuple[dict[str, Any], list[Chosen]]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from typing import Any
 
 from ..tensors import MAX_RANK
@@ -11,6 +12,10 @@ from ..tensors import TensorMeta
 from ..tensors import meta_of
 from ..tensors import torch_dtype
 
+if TYPE_CHECKING:
+    from .capture import CapturedLaunch
+
+_HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps"}
 ADDRESSES = ("tensor", "pointer", "list")
 """Kinds of parameters that are given an address at the launch."""
 
@@ -25,6 +30,11 @@ def argument(value: Any, kind: str, axis: int) -> Any:
         # Beyond the descriptor's rank the address alone is one, and the rest comes as scalars.
         return meta if value.ndim <= MAX_RANK else TensorMeta((), (), meta.dtype, meta.aligned)
     return {"extent": _extent, "stride": _stride, "length": _length, "scalar": _itself}[kind](value, axis)
+
+
+def hints_of(launch: CapturedLaunch) -> dict[str, int]:
+    """Return a launch's hints under the names that `bind` knows."""
+    return {_HINTS[name]: value for name, value in launch.hints.items() if name in _HINTS}
 
 
 def _extent(value: Any, axis: int) -> int:

@@ -36,14 +36,19 @@ def execute_both(kernels: PortedKernels, suite: Any, case: Any, arch: str, seed:
     return lines
 
 
-def execute_launch_twice(kernels: PortedKernels, launch: CapturedLaunch, arch: str) -> list[str]:
+def execute_launch_twice(
+    kernels: PortedKernels, launch: CapturedLaunch, arch: str, differing: Callable[[Any, Any], str] | None = None
+) -> list[str]:
     """Execute a launch on the CPU as its original and as its translation; returns what differs, a line per tensor.
+
+    ``differing`` as for `over_equal_memory`.
 
     Raises:
         Exception: what a compiler or the executor raises.
     """
     target = executing_target(arch)
-    return over_equal_memory(launch.args, lambda: execute(launch), lambda: carry_out(kernels, launch, target))
+    sides = (lambda: execute(launch), lambda: carry_out(kernels, launch, target))
+    return over_equal_memory(launch.args, *sides, differing)
 
 
 def over_equal_memory(

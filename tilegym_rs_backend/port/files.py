@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from .. import atomic
 
 ANALYSIS = "analysis.json"
 """What is to be ported: launches, variants, constants, tolerances, tuning spaces, baselines."""
@@ -82,9 +83,7 @@ def write(folder: Path, name: str, content: str | bytes) -> str:
     """Write one file so that a reader finds the old one or the new one, never a part; returns its name."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f".{path.name}.{os.getpid()}")
-    staging.write_bytes(content.encode() if isinstance(content, str) else content)
-    staging.replace(path)
+    atomic.write(path, content)
     return name
 
 

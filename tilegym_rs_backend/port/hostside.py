@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..errors import TilegymRsError
 from ..target import Recorded
 from ..target import record
+from .arguments import hints_of
 from .capture import CapturedLaunch
 from .installed import backend_set
 from .keys import key_of
@@ -19,8 +20,6 @@ from .launches import Chosen
 from .launches import case_launches
 from .ported import PortedKernels
 from .redirect import redirect
-
-_HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps"}
 
 
 class Wanted(NamedTuple):
@@ -93,7 +92,7 @@ def _answered(kernels: PortedKernels, suite: Any, arch: str, of: Wanted) -> tupl
         if tuple(ours.grid) != tuple(theirs.grid):
             return False, f"[{case.id}] {theirs.name}: grid ours {tuple(ours.grid)}, theirs {theirs.grid}"
         given = {name: value for name, value in ours.hints.items() if value > 0}
-        hints = {_HINTS[name]: value for name, value in theirs.hints.items() if name in _HINTS}
+        hints = hints_of(theirs)
         if given != hints:
             return False, f"[{case.id}] {theirs.name}: hints ours {given}, theirs {hints}"
     names = ", ".join(each.kernel for each in asked)

@@ -85,10 +85,15 @@ class ParityGate:
         return judged(found["cases"])
 
 
+def not_passed(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the cases that the gate measured, or tried to, and did not let pass."""
+    return [case for case in cases if case["status"] not in (PASS, "WAIVED", NOT_RUN)]
+
+
 def judged(cases: list[dict[str, Any]]) -> Measured:
     """Sum up the gate's results: one that is neither PASS, WAIVED nor NOT-RUN fails the op."""
     ran = [case for case in cases if case["status"] != NOT_RUN]
-    bad = [case for case in ran if case["status"] not in (PASS, "WAIVED")]
+    bad = not_passed(cases)
     if bad:
         worst = bad[0]
         return Measured(FAIL, f"{len(bad)} of {len(ran)} cases, such as {worst['case']}: {worst['reason']}", cases)

@@ -301,5 +301,4 @@ class Pipeline:
             if result["verdict"] == "SASS-DIFFERENT"
         ]
         identical = all(result["verdict"] == IDENTICAL for result in work.results)
-        bad = [case for case in measured.cases if case["status"] not in (PASS, "WAIVED", NOT_RUN)]
-        return found + [residual.of_case(case, identical) for case in bad]
+        return found + [residual.of_case(case, identical) for case in performance.not_passed(measured.cases)]

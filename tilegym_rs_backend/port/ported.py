@@ -8,20 +8,20 @@ an entry of the crate of translated kernels, in memory, then on disk, and at las
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..cpu import of_translations
 from ..errors import CompileError
 from ..launch import bind
 from ..target import Target
+from . import files
 from .arguments import ADDRESSES
 from .arguments import argument
+from .arguments import hints_of
 from .arguments import pointers_of
 from .arguments import undescribed
 from .arguments import with_tables
@@ -33,7 +33,8 @@ from .keys import key_of
 if TYPE_CHECKING:
     from .capture import CapturedLaunch
 
-_HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps"}
+_MAP = "map"
+"""Folder of the entries by key, beside the crate."""
 
 
 class PortedKernels:
@@ -107,21 +108,20 @@ class PortedKernels:
         """
         entry = entry or self.entry(launch)
         arguments = [argument(launch.args[index], kind, axis) for kind, index, axis in entry.arguments]
-        hints = {_HINTS[name]: value for name, value in launch.hints.items() if name in _HINTS}
         if "opt_level" in launch.hints:
             raise CompileError(
                 f"kernel {launch.name} asks for opt_level {launch.hints['opt_level']}; here it is always 3"
             )
         pointers = tuple(index for kind, index, _ in entry.arguments if kind in ADDRESSES)
-        library = self.crate.library()
-        return bind(library, target, entry.name, launch.grid, *arguments, **entry.constants, **hints), pointers
+        options = {**entry.constants, **hints_of(launch)}
+        return bind(self.crate.library(), target, entry.name, launch.grid, *arguments, **options), pointers
 
     def known(self, key: str) -> Entry | None:
         """Return the entry of a key if it was made before, by any process."""
         found = self._entries.get(key)
         if found is None:
             try:
-                record = json.loads(self._file(key).read_text(encoding="utf-8"))
+                record = json.loads((self.crate.folder / _MAP / f"{key}.json").read_text(encoding="utf-8"))
                 found = Entry(**{**record, "arguments": tuple(map(tuple, record["arguments"]))})
             except (OSError, ValueError, TypeError, KeyError):
                 return None  # absent, or half written by a process that died: translating gives it again
@@ -142,10 +142,7 @@ class PortedKernels:
     def enter(self, key: str, entry: Entry) -> None:
         """Let an entry that the crate has answer a key's launches, in every process."""
         self._entries[key] = entry
-        _write(self._file(key), json.dumps(asdict(entry)))
-
-    def _file(self, key: str) -> Path:
-        return self.crate.folder / "map" / f"{key}.json"
+        files.write(self.crate.folder / _MAP, f"{key}.json", json.dumps(asdict(entry)))
 
 
 def carry_out(kernels: PortedKernels, launch: CapturedLaunch, target: Target, entry: Entry | None = None) -> None:
@@ -154,10 +151,3 @@ def carry_out(kernels: PortedKernels, launch: CapturedLaunch, target: Target, en
     args = with_tables(launch.args)
     with of_translations(undescribed(launch.args)):
         run(*pointers_of(args, positions))
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    staging.write_text(text, encoding="utf-8")
-    staging.replace(path)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOUNTS = Path("/proc/mounts")
+_OTHERS_WRITE = 0o022
 
 # flock and rename across hosts are not dependable there, and cargo itself skips its lock on NFS.
 _NETWORK_FILESYSTEMS = (
@@ -65,6 +66,17 @@ def _whose(path: Path, allowed: set[int]) -> str | None:
     return None
 
 
+def _directory(path: Path, allowed: set[int]) -> tuple[str | None, int]:
+    """Return why this is no directory of one of these users, or ``None``, and its mode; raises OSError."""
+    mode = path.stat().st_mode
+    foreign = _whose(path, allowed)
+    return (foreign if stat.S_ISDIR(mode) else "is not a directory"), mode
+
+
+def _writable(mode: int) -> str:
+    return f"can be written by others (mode {mode & 0o777:o}; `chmod go-w` it)"
+
+
 def refusal(path: Path, *, tighten: bool = True) -> str | None:
     """Make ``path`` a private directory and try it out; return why it cannot be used, or ``None``.
 
@@ -74,17 +86,14 @@ def refusal(path: Path, *, tighten: bool = True) -> str | None:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = path.stat().st_mode
-        foreign = _whose(path, {os.geteuid()})
+        why, mode = _directory(path, {os.geteuid()})
     except OSError as error:
         return f"cannot be created ({error.strerror or error})"
-    if not stat.S_ISDIR(mode):
-        return "is not a directory"
-    if foreign is not None:
-        return foreign
-    if mode & 0o022:
+    if why is not None:
+        return why
+    if mode & _OTHERS_WRITE:
         if not tighten:
-            return f"can be written by others (mode {mode & 0o777:o}; `chmod go-w` it)"
+            return _writable(mode)
         try:
             path.chmod(0o700)
         except OSError as error:
@@ -104,16 +113,13 @@ def reading_refusal(path: Path) -> str | None:
     One that root prepared for everybody is as good as one's own.
     """
     try:
-        mode = path.stat().st_mode
-        foreign = _whose(path, {os.geteuid(), 0})
+        why, mode = _directory(path, {os.geteuid(), 0})
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
-    if not stat.S_ISDIR(mode):
-        return "is not a directory"
-    if foreign is not None:
-        return foreign
-    if mode & 0o022:
-        return f"can be written by others (mode {mode & 0o777:o}; `chmod go-w` it)"
+    if why is not None:
+        return why
+    if mode & _OTHERS_WRITE:
+        return _writable(mode)
     if not os.access(path, os.R_OK | os.X_OK):
         return "cannot be read (Permission denied)"
     return _no_code(path)

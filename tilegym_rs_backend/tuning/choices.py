@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -23,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .. import atomic
 from ..errors import TilegymRsError
 from .space import text
 
@@ -162,17 +161,7 @@ class Choices:
 
     def put(self, choice: Choice) -> None:
         """Keep a choice."""
-        path = self._path(choice.key)
-        temporary = ""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(choice.to_json(), file, indent=1)
-            os.replace(temporary, path)
-        except OSError:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
+        atomic.keep(self._path(choice.key), json.dumps(choice.to_json(), indent=1))
 
     def every(self, space: str = "") -> Iterator[Choice]:
         """Yield the choices and plans of a space, or all of them, by space and bucket."""
