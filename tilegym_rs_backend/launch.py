@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 PLANS = 4096
 """Plans each cache keeps (least recently used go first)."""
 
-_HINTS = ("num_cta_in_cga", "occupancy", "num_worker_warps")
+HINTS = ("num_cta_in_cga", "occupancy", "num_worker_warps")
+"""What `bind` takes besides constants; 0 leaves it to the compiler."""
 _BY_VALUE = 4  # cutile_run_plan takes that many addresses in registers
 
 Grid = tuple[int, int, int]
@@ -131,7 +132,7 @@ def bind(
     """
     entry = library.kernel(kernel)
     grid = checked_grid(kernel, grid)
-    hints = {name: int32(kernel, name, options.pop(name, 0)) for name in _HINTS}
+    hints = {name: int32(kernel, name, options.pop(name, 0)) for name in HINTS}
     constants = _constants(entry, options)
     metas, scalars = _split(entry, args)
     call = _Call(library, entry, metas, scalars, constants, hints)
@@ -248,7 +249,7 @@ class _Call:
         self._descs = ffi.new("TensorDesc*[]", self._owned)
         self._scalars = ffi.new("uint64_t[]", scalars)
         self._constants = ffi.new("int32_t[]", list(constants.values()))
-        self._hints = [hints[name] for name in _HINTS]
+        self._hints = [hints[name] for name in HINTS]
 
     def spec(self) -> int:
         token = int(
@@ -286,7 +287,7 @@ def _constants(entry: dict[str, Any], options: dict[str, int]) -> dict[str, int]
     ]
     if set(names) != set(options):
         raise LaunchError(
-            f"{entry['name']} takes the constants {names} and the hints {list(_HINTS)}; got {sorted(options)}", rc=-6
+            f"{entry['name']} takes the constants {names} and the hints {list(HINTS)}; got {sorted(options)}", rc=-6
         )
     return {name: int32(entry["name"], name, options[name]) for name in names}
 

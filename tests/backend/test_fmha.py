@@ -11,11 +11,11 @@ import torch
 from tilegym_rs_backend.errors import LaunchError
 from tilegym_rs_backend.launch import record
 from tilegym_rs_backend.ops._fmha_space import SPACE
-from tilegym_rs_backend.ops._fmha_space import Operand
 from tilegym_rs_backend.ops._fmha_space import Problem
 from tilegym_rs_backend.ops._fmha_space import heads_at_once
 from tilegym_rs_backend.ops.fmha import arguments
 from tilegym_rs_backend.ops.fmha import fmha
+from tilegym_rs_backend.tensors import meta_of
 from tilegym_rs_backend.tuning.machine import machine
 
 
@@ -98,7 +98,7 @@ def test_refusals(library, change, error, text):
 
 
 def problem(shape=(4, 32, 32, 4096, 4096, 128), dtype=torch.bfloat16, causal=True):
-    return Problem(*(Operand(x.shape, x.stride(), True) for x in arguments(shape, dtype)), dtype, 0.1, causal)
+    return Problem(*map(meta_of, arguments(shape, dtype)), 0.1, causal)
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,16 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return True
 
 
+def without_gaps(*metas: TensorMeta) -> bool:
+    """Whether all of these tensors are contiguous."""
+    return all(is_contiguous(meta.shape, meta.strides) for meta in metas)
+
+
+def mma_type(dtype: torch.dtype) -> str:
+    """Return what the tensor cores take a dtype's tiles as: ``"tf32"``, ``"f16"`` (bf16 too) or ``"f8"``."""
+    return {4: "tf32", 2: "f16", 1: "f8"}[dtype.itemsize]
+
+
 def elements_per_load(extent: int, itemsize: int) -> int:
     """Return the largest power of two of elements that fits 16 bytes and divides `extent`: a load can be that wide."""
     width = 16 // itemsize

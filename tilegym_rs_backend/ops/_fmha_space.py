@@ -18,8 +18,10 @@ from ..tuning.space import Space
 from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
+from ..tuning.space import hints
 from ._common import ceil_div
 from ._common import contiguous_meta
+from ._common import mma_type
 from ._common import next_power_of_2
 
 L2_SHARE = 6 << 20
@@ -41,23 +43,19 @@ class Config:
     num_worker_warps: int = 0
 
 
-class Operand(NamedTuple):
-    """Extents (B, H, S, D), strides, and whether the address is a multiple of 16 bytes."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    aligned: bool
-
-
 class Problem(NamedTuple):
-    """q (B, H, S, D) over k and v (B, H_kv, S_kv, D); `scale` in units of log2 e."""
+    """q (B, H, S, D) over k and v (B, H_kv, S_kv, D) of one dtype; `scale` in units of log2 e."""
 
-    q: Operand
-    k: Operand
-    v: Operand
-    dtype: torch.dtype
+    q: TensorMeta
+    k: TensorMeta
+    v: TensorMeta
     scale: float
     causal: bool
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of all three."""
+        return self.q.dtype
 
     @property
     def heads(self) -> int:
@@ -87,16 +85,14 @@ class Problem(NamedTuple):
 
 def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     """Return the launch of a configuration; parameters are named as in the kernel."""
-    metas = {
-        name: TensorMeta(tuple(x.shape), tuple(x.strides), problem.dtype, x.aligned)
-        for name, x in (("q", problem.q), ("k", problem.k), ("v", problem.v))
-    }
     return Launch(
         kernels.fmha_forward,
         (ceil_div(problem.queries, config.bm) * problem.heads, 1, 1),
         {
-            "out": contiguous_meta(tuple(problem.q.shape), problem.dtype),
-            **metas,
+            "out": contiguous_meta(problem.q.shape, problem.dtype),
+            "q": problem.q,
+            "k": problem.k,
+            "v": problem.v,
             "scale": problem.scale,
             "group": heads_at_once(problem),
         },
@@ -107,8 +103,7 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
             "K_LATENCY": config.k_latency,
             "V_LATENCY": config.v_latency,
             "CAUSAL": int(problem.causal),
-            "occupancy": config.occupancy,
-            "num_worker_warps": config.num_worker_warps,
+            **hints(config),
         },
     )
 
@@ -138,7 +133,7 @@ def work(problem: Problem, config: Config, machine: Machine) -> Work:
         tile_bytes=2 * config.bm * width * size,
         least_bytes=kv_bytes + 2 * problem.heads * problem.queries * width * size,
         mma=((config.bm, config.bn, width), (config.bm, width, config.bn)),
-        mma_type="f8" if size == 1 else "f16",
+        mma_type=mma_type(problem.dtype),
         step_ops=config.bm * config.bn * 12.0 + config.bm * width,  # max, fma, exp2 (8), sum, conversion; rescaling
     )
 

@@ -18,8 +18,10 @@ from ..tuning.space import Space
 from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
+from ..tuning.space import hints
 from ._common import ceil_div
 from ._common import contiguous_meta
+from ._common import mma_type
 from ._common import next_power_of_2
 
 
@@ -94,9 +96,7 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
             **constants,
             "TRANS_A": int(problem.a.transposed),
             "TRANS_B": int(problem.b.transposed),
-            "num_cta_in_cga": config.num_cta_in_cga,
-            "occupancy": config.occupancy,
-            "num_worker_warps": config.num_worker_warps,
+            **hints(config),
         },
     )
 
@@ -111,7 +111,7 @@ def work(problem: Problem, config: Config, machine: Machine) -> Work:
         tile_bytes=config.bm * config.bn * size,
         least_bytes=(m * k + k * n + m * n) * size,
         mma=((config.bm, config.bn, config.bk),),
-        mma_type=_mma_type(problem.dtype),
+        mma_type=mma_type(problem.dtype),
         persistent=config.persistent,
         stages=config.latency,
     )
@@ -142,10 +142,6 @@ def default(problem: Problem, machine: Machine) -> Config:
 
 def _tiles(problem: Problem, config: Config) -> int:
     return ceil_div(problem.m, config.bm) * ceil_div(problem.n, config.bn)
-
-
-def _mma_type(dtype: torch.dtype) -> str:
-    return {4: "tf32", 2: "f16", 1: "f8"}[dtype.itemsize]
 
 
 # Rows of (tiles per multiprocessor, of which there must be more, and configuration), largest tiles first. sm_90 as

@@ -16,11 +16,12 @@ from ..tuning.space import Space
 from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
+from ..tuning.space import hints
 from ._common import ceil_div
 from ._common import contiguous_meta
 from ._common import elements_per_load
-from ._common import is_contiguous
 from ._common import next_power_of_2
+from ._common import without_gaps
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Problem(NamedTuple):
     @property
     def packed(self) -> bool:
         """Whether both tensors are contiguous."""
-        return all(is_contiguous(each.shape, each.strides) for each in self)
+        return without_gaps(*self)
 
 
 class BackwardProblem(NamedTuple):
@@ -58,11 +59,10 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     """Return the launch of a configuration."""
     rows, hidden = problem.out.shape
     args: dict[str, TensorMeta | int | float | bool] = {"out": problem.out, "x": problem.x}
-    hints = _hints(config)
     if not config.packed:
         constants = {"ROWS": config.rows, "COLS": config.cols, "TMA": 0}
         tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
-        return Launch(kernels.silu_and_mul_tile, _flat_grid(tiles), args, {**constants, **hints})
+        return Launch(kernels.silu_and_mul_tile, _flat_grid(tiles), args, {**constants, **hints(config)})
     row_tiles = ceil_div(rows, config.rows)
     whole = config.cols >= hidden
     if whole:
@@ -79,7 +79,7 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         "WHOLE": int(whole),
         "EXACT": int(hidden % config.cols == 0 and covered == rows),
     }
-    return Launch(kernels.silu_and_mul_packed, grid, args, {**constants, **hints})
+    return Launch(kernels.silu_and_mul_packed, grid, args, {**constants, **hints(config)})
 
 
 def backward_launch(problem: BackwardProblem, config: Config, machine: Machine) -> Launch:
@@ -90,7 +90,7 @@ def backward_launch(problem: BackwardProblem, config: Config, machine: Machine) 
         kernels.silu_and_mul_backward,
         _flat_grid(tiles),
         {"grad_x": contiguous_meta((rows, 2, hidden), problem.x.dtype), "grad": problem.grad, "x": problem.x},
-        {"ROWS": config.rows, "COLS": config.cols, **_hints(config)},
+        {"ROWS": config.rows, "COLS": config.cols, **hints(config)},
     )
 
 
@@ -116,8 +116,7 @@ def bucket(problem: Problem) -> dict[str, Value]:
 
 def backward_bucket(problem: BackwardProblem) -> dict[str, Value]:
     """Return what a choice depends on."""
-    strided = [each for each in problem if not is_contiguous(each.shape, each.strides)]
-    return {**_bucket(problem.x), "packed": not strided}
+    return {**_bucket(problem.x), "packed": without_gaps(*problem)}
 
 
 def default(problem: Problem, machine: Machine) -> Config:
@@ -141,14 +140,6 @@ def backward_default(problem: BackwardProblem, machine: Machine) -> Config:
     """Return the backward's shipped configuration."""
     hidden = problem.x.shape[2]
     return Config(False, 1, min(max(next_power_of_2(hidden), 16), 512), num_worker_warps=4)
-
-
-def _hints(config: Config) -> dict[str, int]:
-    return {
-        "num_cta_in_cga": config.num_cta_in_cga,
-        "occupancy": config.occupancy,
-        "num_worker_warps": config.num_worker_warps,
-    }
 
 
 def _bucket(x: TensorMeta) -> dict[str, Value]:

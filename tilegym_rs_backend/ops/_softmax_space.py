@@ -16,10 +16,11 @@ from ..tuning.space import Space
 from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
+from ..tuning.space import hints
 from ._common import ceil_div
 from ._common import elements_per_load
-from ._common import is_contiguous
 from ._common import next_power_of_2
+from ._common import without_gaps
 
 LONGEST_TILE = 32768
 """Columns of the longest row held in one tile."""
@@ -51,7 +52,7 @@ class Problem(NamedTuple):
     @property
     def packed(self) -> bool:
         """Whether both tensors are contiguous."""
-        return all(is_contiguous(each.shape, each.strides) for each in self)
+        return without_gaps(*self)
 
     @property
     def block(self) -> int:
@@ -62,7 +63,6 @@ class Problem(NamedTuple):
 def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     """Return the launch of a configuration."""
     rows, columns = problem.x.shape
-    hints = {"occupancy": config.occupancy, "num_worker_warps": config.num_worker_warps}
     args: dict[str, TensorMeta | int | float | bool] = {"out": problem.out, "x": problem.x}
     if config.variant == "packed":
         constants = {
@@ -71,13 +71,13 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
             "ALIGN": elements_per_load(columns, problem.x.dtype.itemsize),
             "EXACT": int(columns == problem.block and rows % config.rows == 0),
         }
-        return Launch(kernels.softmax_packed, (ceil_div(rows, config.rows), 1, 1), args, {**constants, **hints})
+        return Launch(kernels.softmax_packed, (ceil_div(rows, config.rows), 1, 1), args, {**constants, **hints(config)})
     if config.variant == "rows":
         constants = {"ROWS": config.rows, "BLOCK": problem.block, "TMA": int(config.tma)}
         blocks = min(ceil_div(rows, config.rows), max(config.occupancy, 1) * machine.sm_count)
-        return Launch(kernels.softmax_rows, (blocks, 1, 1), args, {**constants, **hints})
+        return Launch(kernels.softmax_rows, (blocks, 1, 1), args, {**constants, **hints(config)})
     constants = {"BLOCK": config.chunk, "TMA": int(config.tma)}
-    return Launch(kernels.softmax_long, (rows, 1, 1), args, {**constants, **hints})
+    return Launch(kernels.softmax_long, (rows, 1, 1), args, {**constants, **hints(config)})
 
 
 def work(problem: Problem, config: Config, machine: Machine) -> Work:

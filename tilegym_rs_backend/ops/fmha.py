@@ -19,8 +19,10 @@ from ..library import get_library
 from ..plans import planned
 from ..target import Target
 from ..target import target_of
+from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ..tensors import check_same_device
+from ..tensors import meta_of
 from ..tune import choose
 from ..tune import machine_of
 from ._common import check_dtype
@@ -28,7 +30,6 @@ from ._common import differentiates
 from ._common import forward_only
 from ._common import inspect
 from ._fmha_space import SPACE
-from ._fmha_space import Operand
 from ._fmha_space import Problem
 
 OP = "fmha"
@@ -79,19 +80,19 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scaling: float |
         signed = q * sign if q.dtype.itemsize > 1 else (q.to(torch.float16) * sign).to(q.dtype)
         return _forward(signed, k, v, -scaling or 1.0, is_causal)
     target = target_of(q, OP, "q")
-    pointers = q.data_ptr(), k.data_ptr(), v.data_ptr()
     run = _plan(
         get_library(),
         target,
-        *(Operand(x.shape, x.stride(), not pointer & 15) for x, pointer in zip((q, k, v), pointers, strict=True)),
-        (q.dtype, k.dtype, v.dtype),
+        meta_of(q),
+        meta_of(k),
+        meta_of(v),
         None if scaling is None else float(scaling),
         is_causal,
     )
     if run is None:  # no query, or a sum over no keys
         return q.new_full(q.shape, math.nan) if q.numel() else q.new_empty(q.shape)
     out = q.new_empty(q.shape)
-    run(out.data_ptr(), *pointers)
+    run(out.data_ptr(), q.data_ptr(), k.data_ptr(), v.data_ptr())
     return out
 
 
@@ -99,25 +100,24 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scaling: float |
 def _plan(
     library: Library,
     target: Target,
-    q: Operand,
-    k: Operand,
-    v: Operand,
-    dtypes: tuple[torch.dtype, ...],
+    q: TensorMeta,
+    k: TensorMeta,
+    v: TensorMeta,
     scaling: float | None,
     is_causal: bool,
 ) -> Callable[..., None] | None:
-    for name, operand, dtype in zip("qkv", (q, k, v), dtypes, strict=True):
-        if len(operand.shape) != 4:
-            raise ValueError(f"{OP}: {name} must have 4 dimensions (B, H, S, D), got shape {tuple(operand.shape)}")
-        check_extents(name, OP, operand.shape, operand.strides)
-        check_dtype(OP, name, dtype, DTYPES)
-        if dtype != dtypes[0]:
-            raise LaunchError(f"{OP}: q is {dtypes[0]} but {name} is {dtype}; convert one of them", rc=-2)
+    for name, meta in (("q", q), ("k", k), ("v", v)):
+        if len(meta.shape) != 4:
+            raise ValueError(f"{OP}: {name} must have 4 dimensions (B, H, S, D), got shape {meta.shape}")
+        check_extents(name, OP, meta.shape, meta.strides)
+        check_dtype(OP, name, meta.dtype, DTYPES)
+        if meta.dtype != q.dtype:
+            raise LaunchError(f"{OP}: q is {q.dtype} but {name} is {meta.dtype}; convert one of them", rc=-2)
     (batch, heads, _, dim), (kv_batch, kv_heads, keys, kv_dim) = q.shape, k.shape
-    if tuple(v.shape) != tuple(k.shape):
-        raise ValueError(f"{OP}: k has shape {tuple(k.shape)} but v has {tuple(v.shape)}; they must agree")
+    if v.shape != k.shape:
+        raise ValueError(f"{OP}: k has shape {k.shape} but v has {v.shape}; they must agree")
     if (kv_batch, kv_dim) != (batch, dim):
-        raise ValueError(f"{OP}: q {tuple(q.shape)} and k {tuple(k.shape)} differ in batch or head size")
+        raise ValueError(f"{OP}: q {q.shape} and k {k.shape} differ in batch or head size")
     if dim > LARGEST_HEAD:
         raise ValueError(f"{OP}: the head size is {dim}; at most {LARGEST_HEAD} is supported")
     if 0 in q.shape:
@@ -127,7 +127,7 @@ def _plan(
     if keys == 0:
         return None
     scale = (1.0 / math.sqrt(dim) if scaling is None else scaling) * math.log2(math.e)
-    problem = Problem(q, k, v, dtypes[0], scale, is_causal)
+    problem = Problem(q, k, v, scale, is_causal)
     config = choose(SPACE, problem, library, target)
     return SPACE.launch(problem, config, machine_of(target)).bind(library, target)
 

@@ -21,6 +21,7 @@ from typing import Generic
 from typing import TypeVar
 
 from ..errors import TilegymRsError
+from ..launch import HINTS
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -185,6 +186,11 @@ class Candidates(Generic[C]):
 def show(config: Any) -> dict[str, Value]:
     """Return a configuration as a table of its fields."""
     return dataclasses.asdict(config)
+
+
+def hints(config: Any) -> dict[str, int]:
+    """Return the hints among a configuration's fields, as `launch.bind` takes them."""
+    return {name: getattr(config, name) for name in HINTS if hasattr(config, name)}
 
 
 def text(config: Mapping[str, Any]) -> str:
