@@ -50,6 +50,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def interpreter(code: str, env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a fresh interpreter on this code; both its outputs are pipes."""
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def executable(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -111,13 +117,7 @@ class World:
         prelude = (
             f"from pathlib import Path; from tilegym_rs_backend.build import *; crate = Path({str(self.crate)!r})\n"
         )
-        return subprocess.Popen(
-            [sys.executable, "-c", prelude + textwrap.dedent(code)],
-            env={**self.env, **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return interpreter(prelude + textwrap.dedent(code), {**self.env, **env})
 
     def run(self, code: str = "print(ensure_library(crate))", **env: str) -> tuple[int, str, str]:
         """Run a fresh interpreter to its end; return status, standard output, standard error."""

@@ -13,7 +13,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,17 +27,6 @@ from tilegym_rs_backend.toolchain import packages
 from .conftest import World
 from .conftest import executable
 
-GOLDEN = Path(__file__).parent / "golden"
-
-
-def compare(name: str, text: str) -> None:
-    path = GOLDEN / name
-    known = path.read_text(encoding="utf-8") if path.exists() else ""
-    if text != known and os.environ.get("TILEGYM_RS_UPDATE_GOLDEN") == "1":
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == known, f"{path.name} differs; if it is meant to, run with TILEGYM_RS_UPDATE_GOLDEN=1"
-
 
 def said(*words: str) -> tuple[int, str]:
     """The exit code and standard output of the command."""
@@ -51,14 +39,14 @@ def said(*words: str) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def test_every_help(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_help(monkeypatch: pytest.MonkeyPatch, golden) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     texts = []
     for words in [["--help"], *([verb, "--help"] for verb in cli.verbs())]:
         code, text = said(*words)
         assert code == 0
         texts.append(f"$ tilegym-rs {' '.join(words)}\n{text}")
-    compare("help.txt", "\n".join(texts))
+    golden("help.txt", "\n".join(texts))
 
 
 @pytest.fixture
@@ -106,7 +94,7 @@ def plain(world: World, text: str) -> str:
     return re.sub(r'("package": )"[^"]*"', r'\1"VERSION"', text)
 
 
-def test_every_json(settled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_json(settled: World, monkeypatch: pytest.MonkeyPatch, golden) -> None:
     crate = ["--crate", str(settled.crate)]
     steps = [
         ["doctor", "--json"],
@@ -126,12 +114,12 @@ def test_every_json(settled: World, monkeypatch: pytest.MonkeyPatch) -> None:
             value["unset"] = [name for name in value["unset"] if name in ("CUDA_HOME", "CARGO_TARGET_DIR")]
         text = json.dumps(value, indent=1, sort_keys=True)
         texts.append(f"$ tilegym-rs {' '.join(words)}\n{text}\n-> {code}\n")
-    compare("json.txt", plain(settled, "\n".join(texts)))
+    golden("json.txt", plain(settled, "\n".join(texts)))
 
 
-def test_doctor_in_words(settled: World) -> None:
+def test_doctor_in_words(settled: World, golden) -> None:
     code, text = said("doctor")
-    compare("doctor.txt", f"{plain(settled, text)}-> {code}\n")
+    golden("doctor.txt", f"{plain(settled, text)}-> {code}\n")
 
 
 def run(world: World, *words: str) -> tuple[int, str]:

@@ -148,16 +148,11 @@ def _without_moments(xml: str) -> str:
     return xml.replace("><", ">\n<") + "\n"
 
 
-def test_junit_of_a_timed_run_is_the_golden_file(gated) -> None:
+def test_junit_of_a_timed_run_is_the_golden_file(gated, golden) -> None:
     items = [f"cutile_rs::{check}::alpha[f16-4x8]" for check in ("numerics", "ir", "sass", "perf")]
     xunit = ("--junitxml", "junit.xml", "-o", "junit_family=xunit1")
     gated(*items, *xunit, answers={"sass": "FAIL"}, us={"rs": 20, "py": 25})
-    found = _without_moments((gated.path / "junit.xml").read_text())
-    golden = Path(__file__).with_name("junit.xml")
-    if os.environ.get("TILEGYM_RS_UPDATE_GOLDEN") == "1" and found != golden.read_text():
-        golden.write_text(found)
-        pytest.fail(f"{golden.name} was written anew: look at it and run again", pytrace=False)
-    assert found == golden.read_text()
+    golden("junit.xml", _without_moments((gated.path / "junit.xml").read_text()))
 
 
 def test_junit_carries_the_figures(parity) -> None:

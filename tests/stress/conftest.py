@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import textwrap
 import time
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from dataclasses import field
 from pathlib import Path
 
 import pytest
+
+from ..build.conftest import interpreter
 
 ROOT = Path(__file__).parents[2]
 OPEN = "found = library.open(crate); print(found.path, found.build_id)"
@@ -57,13 +58,7 @@ class Site:
         prelude = (
             f"from pathlib import Path\nfrom tilegym_rs_backend import library\ncrate = Path({str(self.crate)!r})\n"
         )
-        return subprocess.Popen(
-            [sys.executable, "-c", prelude + textwrap.dedent(code)],
-            env={**self.env, **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return interpreter(prelude + textwrap.dedent(code), {**self.env, **env})
 
     def run(self, code: str = OPEN, **env: str) -> str:
         """Run a fresh interpreter to its end and return what it said, once it has succeeded."""
