@@ -26,30 +26,33 @@ from typing import Any
 
 import _common
 
-# Looked at while the model was written: cubes and the shapes of the first measurements.
-FITTED = {
-    "bf16": ["512x512x512", "1024x1024x1024", "2048x2048x2048", "4096x4096x4096", "8192x8192x8192", "4096x8192x2728"],
-    "f16": ["1024x1024x1024", "4096x4096x4096"],
-    "f32": ["2048x2048x2048"],
-    "f8e5m2": ["4096x4096x4096"],
-}
-# Never looked at: projections of language models, tall and flat products, extents that are no powers of two.
-HELD_OUT = {
-    "bf16": [
-        "4096x14336x4096",
-        "4096x4096x14336",
-        "2048x6144x4096",
-        "1024x8192x1024",
-        "256x4096x4096",
-        "64x14336x4096",
-        "16384x1024x1024",
-        "3072x3072x768",
-        "640x5120x2560",
-    ],
-    "f16": ["8192x2048x2048", "128x8192x8192"],
-    "f32": ["1024x4096x2048"],
-    "f8e5m2": ["8192x8192x8192", "2048x4096x7168"],
-}
+# (op, dtype, shapes). Looked at while the model and the defaults were written.
+FITTED = (
+    ("matmul", "bf16", "1024x1024x1024 2048x2048x2048 4096x4096x4096 8192x8192x8192 4096x8192x2728"),
+    ("matmul", "bf16", "4096x14336x4096 4096x4096x14336 2048x6144x4096 1024x8192x1024 256x4096x4096 64x14336x4096"),
+    ("matmul", "bf16", "16384x1024x1024 3072x3072x768 640x5120x2560"),
+    ("matmul", "f16", "4096x4096x4096 3072x6144x2720 8192x2048x2048 128x8192x8192"),
+    ("matmul", "f32", "2048x2048x2048 1024x4096x2048"),
+    ("matmul", "f8e5m2", "4096x4096x4096 8192x8192x8192 2048x4096x7168"),
+    ("softmax", "f32", "4096x6144"),
+    ("softmax", "bf16", "16384x1536"),
+    ("silu_and_mul", "bf16", "8192x11008"),
+    ("silu_and_mul", "f16", "32768x2048"),
+)
+# Never looked at: projections of language models, tall and flat products, extents that are no powers of two, other ops.
+HELD_OUT = (
+    ("matmul", "bf16", "1536x1536x1536 2560x10240x2560 512x8192x4096 96x5120x5120 32768x512x2048 1280x1280x8192"),
+    ("matmul", "bf16", "7168x2048x1024 5120x5120x5120 2304x2304x4608"),
+    ("matmul", "bf16", "192x7168x2048 768x768x768 12288x1536x3072"),
+    ("matmul", "f16", "384x1024x6144 6144x4608x1536 3584x3584x3584"),
+    ("matmul", "f32", "3072x1024x1024 4096x4096x1024"),
+    ("matmul", "f8e5m2", "3072x4096x4096 1024x2048x4096"),
+    ("matmul", "f8e4m3", "4096x8192x2048"),
+    ("softmax", "bf16", "2048x20000 1024x4096"),
+    ("softmax", "f32", "8192x300 32768x1000"),
+    ("silu_and_mul", "f32", "4096x4096 1000x13824"),
+    ("fmha", "bf16", "4x16x16x3072x3072x64"),
+)
 WITHIN = 0.03
 FIRST = 3
 CHILD = """
@@ -72,9 +75,8 @@ print(json.dumps({"import_s": ready - begin, "first_call_s": first - ready, "cho
 
 def prepare() -> int:
     """Print what has to be run where cargo and tileiras are, before `tilegym-rs bundle --aot sm_90 --tuned`."""
-    for dtype in FITTED:
-        shapes = ",".join([*FITTED[dtype], *HELD_OUT[dtype]])
-        print(f"tilegym-rs tune matmul --offline --arch sm_90 --dtypes {dtype} --shapes {shapes}")
+    for op, dtype, shapes in (*FITTED, *HELD_OUT):
+        print(f"tilegym-rs tune {op} --offline --arch sm_90 --dtypes {dtype} --shapes {','.join(shapes.split())}")
     return 0
 
 
@@ -138,26 +140,24 @@ def ranking(match: str, limit: float, samples: int) -> tuple[dict[str, Any], str
     rows, results = [], []
     begin = time.perf_counter()
     left_out = 0
-    for dtype in FITTED:
-        for held, shapes in ((False, FITTED[dtype]), (True, HELD_OUT[dtype])):
-            for shape in shapes:
-                name = f"{dtype} {shape}"
-                if not re.search(match, name):
-                    continue
-                if time.perf_counter() - begin > limit:
-                    left_out += 1
-                    continue
-                try:
-                    found = measured(dtype, shape, samples)
-                except (Failed, RuntimeError) as error:
-                    results.append({"name": name, "held_out": held, "error": str(error)})
-                    rows.append((name, "", "", "", "", "", str(error)[:60]))
-                    continue
-                finally:
-                    torch.cuda.empty_cache()
-                results.append({"name": name, "held_out": held, **found})
-                rows.append(row(name, held, found))
-                print(" | ".join(map(str, rows[-1])), flush=True)
+    for held, op, dtype, shape in problems():
+        name = f"{op} {dtype} {shape}"
+        if not re.search(match, name):
+            continue
+        if time.perf_counter() - begin > limit:
+            left_out += 1
+            continue
+        try:
+            found = measured(op, dtype, shape, samples)
+        except (Failed, RuntimeError) as error:
+            results.append({"name": name, "held_out": held, "error": str(error)})
+            rows.append((name, "", "", "", "", "", str(error)[:60]))
+            continue
+        finally:
+            torch.cuda.empty_cache()
+        results.append({"name": name, "held_out": held, **found})
+        rows.append(row(name, held, found))
+        print(" | ".join(map(str, rows[-1])), flush=True)
     judged = [each for each in results if "first_three" in each]
     lines = []
     for words, some in (
@@ -174,8 +174,21 @@ def ranking(match: str, limit: float, samples: int) -> tuple[dict[str, Any], str
     return {"results": results, "left_out": left_out}, f"{_common.table(header, rows)}\n\n" + "\n".join(lines)
 
 
-def measured(dtype: str, shape: str, samples: int) -> dict[str, Any]:
-    """Return every fit candidate of a problem's plan with its predicted and measured microseconds, ranked."""
+def problems() -> list[tuple[bool, str, str, str]]:
+    """Return (held out, op, dtype, shape) of each problem."""
+    return [
+        (held, op, dtype, shape)
+        for held, some in ((False, FITTED), (True, HELD_OUT))
+        for op, dtype, shapes in some
+        for shape in shapes.split()
+    ]
+
+
+def measured(op: str, dtype: str, shape: str, samples: int) -> dict[str, Any]:
+    """Return every fit candidate of a problem's plan with its predicted and measured microseconds, ranked.
+
+    Measured without the floor that a launch's events have, so that ratios are those of the kernels.
+    """
     import dataclasses
 
     import torch
@@ -190,15 +203,17 @@ def measured(dtype: str, shape: str, samples: int) -> dict[str, Any]:
     from tilegym_rs_backend.tuning.space import text
     from tilegym_rs_backend.warm import questions
 
+    begin = time.perf_counter()
     device = torch.cuda.current_device()
     extents = tuple(int(extent) for extent in shape.split("x"))
     target = target_of_device(device)
-    [asked] = questions("matmul", [extents], [dtype], arch=target.arch)
+    [asked] = questions(op, [extents], [dtype], arch=target.arch)
     plan = plan_offline(dataclasses.replace(asked, target=target))
     space = asked.space
     default = show(space.default(asked.problem, machine_of(target)))
     tried = [each for each in plan.tried if not each.why]
     configs = [default, *[dict(each.config) for each in tried]]
+    planned = time.perf_counter()
     job = LaunchJob(Spec(space.launch.__module__, space.name, asked.problem, tuple(configs), device), ())
     times: dict[int, list[float]] = {}
     failed: dict[int, str] = {}
@@ -208,10 +223,12 @@ def measured(dtype: str, shape: str, samples: int) -> dict[str, Any]:
             times[index] = []
         except Failed as error:
             failed[index] = str(error)
+    prepared = time.perf_counter()
+    floor = job.floor()
     for _ in range(samples):
         for index, some in times.items():
             some.append(job.sample(index))
-    us = {index: statistics.median(some) for index, some in times.items()}
+    us = {index: statistics.median(some) - floor for index, some in times.items()}
     ranked = [us[index + 1] for index in range(len(tried)) if index + 1 in us]
     best = min(us.values())
     return {
@@ -219,7 +236,13 @@ def measured(dtype: str, shape: str, samples: int) -> dict[str, Any]:
         "rank": ranked.index(min(ranked)) + 1,
         "first_three": min(ranked[:FIRST]) / best,
         "default": us[0] / best if 0 in us else None,
-        "cublas": cublas(extents, dtype, job, samples) / best,
+        "cublas": (cublas(extents, dtype, job, samples) - floor) / best if op == "matmul" else None,
+        "floor_us": floor,
+        "seconds": {
+            "plan": planned - begin,
+            "prepare": prepared - planned,
+            "sample": time.perf_counter() - prepared,
+        },
         "candidates": [
             {
                 "config": text(each.config),

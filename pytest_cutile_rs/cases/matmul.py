@@ -41,18 +41,32 @@ def _tilegym() -> list[Case]:
     return found
 
 
+# TileGym's two schedules: the default one, and the persistent one, faster when large.
+_SCHEDULES: tuple[tuple[str, ...], ...] = ((), ("sp",))
+
+
 def _timed() -> list[Case]:
     cubes = [(size, size, size) for size in (512, 1024, 2048, 4096, 8192)]
     return [
         _case(dtype, *shape, *flags, perf=True, structural=shape[0] == 1024, quick=quick)
-        for flags in (
-            (),
-            ("sp",),
-        )  # TileGym's two schedules: the default one, and the persistent one, faster when large
+        for flags in _SCHEDULES
         for dtype in ("bf16", "f16")
         for shape in [*cubes, (4096, 8192, 2728)]
         for quick in [(dtype, shape[0], flags) == ("bf16", 512, ())]
     ]
+
+
+def _timed_more() -> list[Case]:
+    """TileGym's other timed shapes: those of language models, tf32, e4m3, and transposed operands."""
+    models = [(4096, 4096, 5440), (12288, 2048, 2560), (12288, 4096, 2560), (4096, 5120, 2720), (3072, 6144, 2720)]
+    found = [_case("f16", *shape, *flags, perf=True, structural=False) for flags in _SCHEDULES for shape in models]
+    found += [
+        _case(dtype, size, size, size, *flags, perf=True, structural=False)
+        for flags in _SCHEDULES
+        for dtype, sizes in (("f8e4m3", (2048, 4096)), ("f32", (2048, 4096)))
+        for size in sizes
+    ]
+    return [*found, _case("f16", 4096, 4096, 4096, "ta", "sp", perf=True, structural=False)]
 
 
 def _flags() -> list[Case]:
@@ -120,7 +134,9 @@ class Matmul(OpSuite):
     """See the module."""
 
     name = _OP
-    cases = tuple([*_tilegym(), *_timed(), *_flags(), *_sizes(), *_fp8(), *_layouts(), *_data(), *_refusals()])
+    cases = tuple(
+        [*_tilegym(), *_timed(), *_timed_more(), *_flags(), *_sizes(), *_fp8(), *_layouts(), *_data(), *_refusals()]
+    )
     tolerance = TOLERANCE
     nan_policy = NAN_POLICY
     rounding_policy = ROUNDING_POLICY

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tilegym_rs_backend.tuning.measure import Failed
+from tilegym_rs_backend.tuning.stopwatch import OVERWRITES
 from tilegym_rs_backend.tuning.stopwatch import Stopwatch
 
 
@@ -41,13 +42,31 @@ class Scratch:
     def zero_(self):
         self.cuda.queue.append("flush")
 
+    def __getitem__(self, part):
+        assert part == slice(1)
+        return Part(self.cuda)
+
+
+class Part(Scratch):
+    def zero_(self):
+        self.cuda.queue.append("flush of a part")
+
 
 def test_restoring_and_flushing_lie_outside_of_the_interval():
     cuda = Cuda()
     watch = Stopwatch(0, cuda=cuda, scratch=Scratch(cuda))
     us = watch.sample(lambda: cuda.queue.append("call"), lambda: cuda.queue.append("restore"))
     assert us == pytest.approx(12.5)
-    assert cuda.queue == ["restore", "flush", "event", "call", "event"]
+    assert cuda.queue == ["restore", *["flush"] * OVERWRITES, "event", "call", "event"]
+
+
+def test_the_floor_is_the_median_of_the_least_launch_timed_like_any_call():
+    cuda = Cuda()
+    times = iter([0.004, 0.009, 0.003])
+    cuda.Event.elapsed_time = lambda self, other: next(times)
+    watch = Stopwatch(0, cuda=cuda, scratch=Scratch(cuda))
+    assert watch.floor(samples=3) == pytest.approx(4.0)
+    assert cuda.queue[OVERWRITES:] == [*["flush"] * OVERWRITES, "event", "flush of a part", "event"] * 3
 
 
 def test_a_run_is_waited_for():

@@ -134,7 +134,7 @@ def test_every_shipped_default_of_matmul_compiles_and_fits(arch):
             continue  # no such tensor cores
         operand = _matmul_space.Operand((4096, 4096), (4096, 1), True, False)
         problem = _matmul_space.Problem(4096, 4096, 4096, operand, operand, dtype)
-        configs = [config for _, config in _matmul_space.DEFAULTS[arch][kind]]
+        configs = [row.config for row in _matmul_space.DEFAULTS[arch][kind]]
         launches = [_matmul_space.launch(problem, config, here_machine) for config in configs]
         for config, found in zip(configs, compile_launches(library, launches, arch), strict=True):
             assert found.resources is not None, found.why

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -32,7 +33,10 @@ class Watch:
 
     def sample(self, call, before=None):
         self.calls += 1
-        return 5.0 if self.calls % 7 == 5 else 10.0 + self.calls % 7
+        return 7.0 if self.calls % 7 == 5 else 12.0 + self.calls % 7
+
+    def floor(self):
+        return 2.0
 
 
 @pytest.fixture
@@ -53,21 +57,22 @@ def run(script, monkeypatch, *words):
 def test_prepare_prints_offline_commands_for_every_problem(benchmark, monkeypatch, capsys):
     assert run(benchmark, monkeypatch, "prepare") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith("tilegym-rs tune matmul --offline --arch sm_90 --dtypes ") for line in lines)
+    assert all(re.match(r"tilegym-rs tune \w+ --offline --arch sm_90 --dtypes \w+ --shapes ", line) for line in lines)
     shapes = [shape for line in lines for shape in line.split()[-1].split(",")]
-    fitted = sum(map(len, benchmark.FITTED.values()))
-    held = sum(map(len, benchmark.HELD_OUT.values()))
-    assert len(shapes) == fitted + held >= 20
-    assert held >= fitted  # half of them were never used while the model was written
-    assert not any(set(benchmark.FITTED[dtype]) & set(benchmark.HELD_OUT[dtype]) for dtype in benchmark.FITTED)
+    problems = benchmark.problems()
+    assert [shape for *_, shape in problems] == shapes
+    assert len(set(problems)) == len(problems) >= 20
+    held = {each[1:] for each in problems if each[0]}
+    fitted = {each[1:] for each in problems if not each[0]}
+    assert len(held) >= len(fitted)  # half of them were never used while the model was written
+    assert not held & fitted
 
 
 def test_ranking_says_where_the_fastest_was(benchmark, monkeypatch, tmp_path, capsys):
     target = executing_target("sm_90")
-    monkeypatch.setattr(benchmark, "FITTED", {"f16": ["64x48x40"]})
-    monkeypatch.setattr(benchmark, "HELD_OUT", {"f16": ["64x64x32", "64x64x16"]})
-    monkeypatch.setattr(benchmark, "cublas", lambda *_: 20.0)
+    monkeypatch.setattr(benchmark, "FITTED", (("matmul", "f16", "64x48x40"),))
+    monkeypatch.setattr(benchmark, "HELD_OUT", (("matmul", "f16", "64x64x32 64x64x16"),))
+    monkeypatch.setattr(benchmark, "cublas", lambda *_: 22.0)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr("tilegym_rs_backend.target.target_of_device", lambda index: target)
     monkeypatch.setattr(job, "LaunchJob", functools.partial(job.LaunchJob, target=target, stopwatch=Watch()))
@@ -75,15 +80,17 @@ def test_ranking_says_where_the_fastest_was(benchmark, monkeypatch, tmp_path, ca
     assert run(benchmark, monkeypatch, "ranking", "--match", "x(40|32)$", "--samples", "3", "--out", str(tmp_path)) == 0
     data = json.loads((tmp_path / "tuning-ranking.json").read_text())
     first, second = data["results"]
-    assert (first["name"], first["held_out"], second["held_out"]) == ("f16 64x48x40", False, True)
+    assert (first["name"], first["held_out"], second["held_out"]) == ("matmul f16 64x48x40", False, True)
     assert first["best_us"] == 5.0
     ranked = [each["us"] for each in first["candidates"]]
     assert first["rank"] == ranked.index(5.0) + 1
     assert first["first_three"] == min(ranked[:3]) / 5.0
     assert first["cublas"] == 4.0
+    assert first["floor_us"] == 2.0
+    assert set(first["seconds"]) == {"plan", "prepare", "sample"}
     assert all(each["predicted_us"] > 0 and each["resources"]["threads"] for each in first["candidates"])
     text = (tmp_path / "tuning-ranking.md").read_text()
-    assert "| f16 64x64x32 * |" in text
+    assert "| matmul f16 64x64x32 * |" in text
     good = sum(each["first_three"] <= 1.03 for each in (first, second))
     assert f"- all: first 3 within 3% of the best in {good} of 2 = {good / 2:.0%}" in text
 

@@ -101,13 +101,19 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     )
 
 
+TRANSPOSING_OPS = 24.0
+"""What an fp8 element costs that does not lie along K in memory: tensor cores want it there, threads move it."""
+
+
 def work(problem: Problem, config: Config, machine: Machine) -> Work:
     """Return what a launch does: per step a (bm, bk) and a (bk, bn) tile are loaded and multiplied."""
     m, n, k, size = problem.m, problem.n, problem.k, problem.dtype.itemsize
+    turned = (config.bm * problem.a.transposed + config.bn * (not problem.b.transposed)) * (size == 1)
     return Work(
         tiles=_tiles(problem, config),
         steps=ceil_div(k, config.bk),
         step_bytes=(config.bm + config.bn) * config.bk * size,
+        step_ops=TRANSPOSING_OPS * turned * config.bk,
         tile_bytes=config.bm * config.bn * size,
         least_bytes=(m * k + k * n + m * n) * size,
         mma=((config.bm, config.bn, config.bk),),
@@ -132,60 +138,88 @@ def bucket(problem: Problem) -> dict[str, Value]:
 
 
 def default(problem: Problem, machine: Machine) -> Config:
-    """Return the shipped configuration: the first row of the architecture's table that fits the problem."""
+    """Return the shipped configuration: of the architecture's table the one that is through first.
+
+    The multiprocessor with the most tiles decides, so a smaller tile wins where the last wave of large ones would be
+    nearly empty.
+    """
     rows = DEFAULTS[machine.family][{4: "f32", 2: "half", 1: "fp8"}[problem.dtype.itemsize]]
-    for fill, config in rows:
-        if ceil_div(problem.m, config.bm) * ceil_div(problem.n, config.bn) > fill * machine.sm_count:
-            return config
-    return rows[-1][1]
+
+    def blocks(config: Config) -> int:
+        return ceil_div(_tiles(problem, config) * max(config.num_cta_in_cga, 1), machine.sm_count)
+
+    def clocks(row: Row) -> float:
+        elements = row.config.bm * row.config.bn / max(row.config.num_cta_in_cga, 1)
+        return row.cost * blocks(row.config) * elements
+
+    fit = [row for row in rows if not row.once or blocks(row.config) <= max(row.config.occupancy, 1)]
+    return min(fit, key=clocks).config
 
 
 def _tiles(problem: Problem, config: Config) -> int:
     return ceil_div(problem.m, config.bm) * ceil_div(problem.n, config.bn)
 
 
-# Rows of (tiles per multiprocessor, of which there must be more, and configuration), largest tiles first. sm_90 as
-# measured on an H200 (docs/results); the others compile without spills and are not measured.
-DEFAULTS: dict[str, dict[str, list[tuple[float, Config]]]] = {
+class Row(NamedTuple):
+    """A shipped configuration.
+
+    Attributes:
+        config: the configuration.
+        cost: time of an element of its tile, as a multiple of the table's fastest.
+        once: only where all tiles are resident at once, for which its cost holds.
+    """
+
+    config: Config
+    cost: float = 1.0
+    once: bool = False
+
+
+# sm_90 as measured on an H200 (docs/results); the others compile without spills and are not measured.
+DEFAULTS: dict[str, dict[str, tuple[Row, ...]]] = {
     "sm_80": {
-        "f32": [
-            (0.9, Config(128, 128, 32, occupancy=1, num_worker_warps=8)),
-            (0.0, Config(64, 64, 32, occupancy=2, num_worker_warps=4)),
-        ],
-        "half": [
-            (0.9, Config(128, 128, 32, occupancy=2, num_worker_warps=4)),
-            (0.0, Config(64, 64, 64, occupancy=2, num_worker_warps=4)),
-        ],
-        "fp8": [(0.0, Config(64, 64, 64, occupancy=2, num_worker_warps=4))],
+        "f32": (
+            Row(Config(128, 128, 32, occupancy=1, num_worker_warps=8)),
+            Row(Config(64, 64, 32, occupancy=2, num_worker_warps=4), 1.5),
+        ),
+        "half": (
+            Row(Config(128, 128, 32, occupancy=2, num_worker_warps=4)),
+            Row(Config(64, 64, 64, occupancy=2, num_worker_warps=4), 1.5),
+        ),
+        "fp8": (Row(Config(64, 64, 64, occupancy=2, num_worker_warps=4)),),
     },
     "sm_90": {
-        "f32": [
-            (0.9, Config(128, 256, 32, occupancy=1, num_worker_warps=8)),
-            (0.0, Config(64, 128, 32, occupancy=1, num_worker_warps=4)),
-        ],
-        "half": [
-            (0.9, Config(128, 256, 64, group=16, persistent=True, latency=6, occupancy=1, num_worker_warps=8)),
-            (1.0, Config(64, 64, 128, occupancy=2, num_worker_warps=4)),
-            (0.0, Config(64, 64, 64, num_worker_warps=4)),
-        ],
-        "fp8": [
-            (0.9, Config(128, 128, 64, persistent=True, latency=4, occupancy=1, num_worker_warps=8)),
-            (0.0, Config(64, 64, 128, occupancy=2, num_worker_warps=4)),
-        ],
+        "f32": (
+            Row(Config(128, 256, 32, occupancy=1, num_worker_warps=8)),
+            Row(Config(64, 128, 32, occupancy=1, num_worker_warps=4), 1.5),
+        ),
+        "half": (
+            Row(Config(128, 256, 64, group=16, persistent=True, latency=6, occupancy=1, num_worker_warps=8)),
+            Row(Config(128, 128, 64, persistent=True, latency=6, occupancy=1, num_worker_warps=4), 1.03),
+            Row(Config(128, 128, 64, occupancy=2, num_worker_warps=4), 0.96, once=True),
+            Row(Config(64, 128, 64, occupancy=1, num_worker_warps=4), 1.65),
+            Row(Config(64, 64, 128, occupancy=2, num_worker_warps=4), 1.84),
+            Row(Config(64, 64, 64, num_worker_warps=4), 1.8, once=True),
+        ),
+        # Tiles are tall: what is not stored along K is transposed by the threads, here the columns' operand.
+        "fp8": (
+            Row(Config(256, 64, 128, occupancy=1, num_worker_warps=8)),
+            Row(Config(128, 128, 128, occupancy=1, num_worker_warps=8), 1.16),
+            Row(Config(64, 64, 128, occupancy=2, num_worker_warps=4), 1.7),
+        ),
     },
     "sm_100": {
-        "f32": [(0.9, Config(128, 128, 32)), (0.0, Config(64, 64, 32))],
-        "half": [
-            (2.0, Config(256, 256, 64, num_cta_in_cga=2, occupancy=1)),
-            (0.9, Config(128, 128, 64)),
-            (0.0, Config(64, 64, 64)),
-        ],
-        "fp8": [(0.9, Config(128, 128, 128)), (0.0, Config(64, 64, 128))],
+        "f32": (Row(Config(128, 128, 32)), Row(Config(64, 64, 32), 1.5)),
+        "half": (
+            Row(Config(256, 256, 64, num_cta_in_cga=2, occupancy=1)),
+            Row(Config(128, 128, 64), 1.2),
+            Row(Config(64, 64, 64), 1.8),
+        ),
+        "fp8": (Row(Config(128, 128, 128)), Row(Config(64, 64, 128), 1.5)),
     },
     "sm_120": {
-        "f32": [(0.9, Config(128, 64, 32, occupancy=1)), (0.0, Config(64, 64, 32))],
-        "half": [(0.9, Config(128, 64, 64, occupancy=1)), (0.0, Config(64, 64, 64, occupancy=2))],
-        "fp8": [(0.9, Config(128, 64, 64, occupancy=1)), (0.0, Config(64, 64, 64))],
+        "f32": (Row(Config(128, 64, 32, occupancy=1)), Row(Config(64, 64, 32), 1.3)),
+        "half": (Row(Config(128, 64, 64, occupancy=1)), Row(Config(64, 64, 64, occupancy=2), 1.3)),
+        "fp8": (Row(Config(128, 64, 64, occupancy=1)), Row(Config(64, 64, 64), 1.3)),
     },
 }
 

@@ -124,8 +124,9 @@ def default(problem: Problem, machine: Machine) -> Config:
     rows = max(1, 2048 // block) if block <= 1024 else 1
     while rows > 1 and ceil_div(problem.x.shape[0], rows) < 2 * machine.sm_count:
         rows //= 2  # few rows: more blocks are worth more than full tiles
-    occupancy = {16384: 2, 32768: 1}.get(block, 0)
-    return Config("packed", rows, occupancy=occupancy, num_worker_warps=8 if block >= 16384 else 4)
+    size = block * problem.x.dtype.itemsize
+    occupancy = 0 if size < 32768 else 2 if size < 65536 else 1
+    return Config("packed", rows, occupancy=occupancy, num_worker_warps=8 if size >= 32768 else 4)
 
 
 SPACE: Space[Problem, Config] = Space(

@@ -110,6 +110,10 @@ class LaunchJob:
         """Return microseconds of another call, by the same clock."""
         return self._stopwatch.sample(call)
 
+    def floor(self) -> float:
+        """Return the microseconds that every sample has on top of its kernel's; see `Stopwatch.floor`."""
+        return self._stopwatch.floor()
+
     def sound(self) -> bool:
         """See `worker.Job`."""
         return self._stopwatch.sound()

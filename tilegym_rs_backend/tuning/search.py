@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -102,8 +103,7 @@ def plan(asked: Problem, *, compiled: int = 0, jobs: int | None = None, progress
     left_out = dict(found.dropped)
     if len(likely) > len(tried):
         left_out[f"not among the first {len(tried)} by the model"] = len(likely) - len(tried)
-    fit = [each for each in tried if not each.why]
-    ranked = _spread(fit, [each.predicted_us for each in fit], [each.config for each in fit], space.fine)
+    ranked = _ranked(tried, show(space.default(problem, machine)), space.fine)
     best = ranked[0].config if ranked else show(space.default(problem, machine))
     return Choice(
         key=asked.plan_key(),
@@ -187,6 +187,13 @@ def _spread(candidates: Sequence[R], us: Sequence[float], configs: Sequence[Any]
         order.append((us[place] * (1 + CROWDING * seen.get(kind, 0)), place))
         seen[kind] = seen.get(kind, 0) + 1
     return [candidates[place] for _, place in sorted(order)]
+
+
+def _ranked(tried: Sequence[Tried], shipped: Mapping[str, Any], fine: Sequence[str]) -> list[Tried]:
+    """Return the fit candidates, the likeliest first; the shipped default leads: measurements chose it."""
+    fit = [each for each in tried if not each.why]
+    ranked = _spread(fit, [each.predicted_us for each in fit], [each.config for each in fit], fine)
+    return sorted(ranked, key=lambda each: dict(each.config) != shipped)
 
 
 def _likeliest(asked: Problem, configs: Sequence[Any]) -> list[Any]:
