@@ -33,7 +33,7 @@ def test_tensors_are_as_described():
         ids=TensorMeta((8,), (1,), torch.int32, True),
         w=TensorMeta((4, 4), (1, 4), torch.float8_e5m2, True),
     )
-    tensors = make_tensors(one, (), "cpu")
+    tensors = make_tensors([one], (), "cpu")
     assert tensor_names(one) == ["out", "x", "ids", "w"]
     x, ids, w = (tensors.of(name) for name in ("x", "ids", "w"))
     assert (x.shape, x.stride(), x.dtype) == ((8, 4), (6, 1), torch.bfloat16)
@@ -42,12 +42,12 @@ def test_tensors_are_as_described():
     assert ids.tolist() == [0] * 8
     assert (w.stride(), w.dtype) == ((1, 4), torch.float8_e5m2)
     assert tensors.result is tensors.of("out")
-    again = make_tensors(one, (), "cpu")
+    again = make_tensors([one], (), "cpu")
     assert torch.equal(again.of("x"), x)  # a new process has the same inputs
 
 
 def test_what_a_kernel_overwrites_of_its_inputs_is_put_back():
-    tensors = make_tensors(launch(x=TensorMeta((64,), (1,), torch.float32, True)), ("x",), "cpu")
+    tensors = make_tensors([launch(x=TensorMeta((64,), (1,), torch.float32, True))], ("x",), "cpu")
     before = tensors.of("x").clone()
     tensors.spoil()
     assert torch.equal(tensors.of("x"), before)  # an input is not spoilt
@@ -58,7 +58,7 @@ def test_what_a_kernel_overwrites_of_its_inputs_is_put_back():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn])
 def test_a_result_is_spoilt_so_that_what_is_not_written_shows(dtype):
-    tensors = make_tensors(launch(out=TensorMeta((64, 64), (64, 1), dtype, True)), (), "cpu")
+    tensors = make_tensors([launch(out=TensorMeta((64, 64), (64, 1), dtype, True))], (), "cpu")
     expected = tensors.result.clone()
     tensors.spoil()
     written = tensors.result.clone()
@@ -101,3 +101,19 @@ def test_launches_of_the_candidates():
     first, second = launches_of(spec, "sm_90", 132)
     assert first == SPACE.launch(Problem(1000), Config(64), machine("sm_90"))
     assert second.options == {"TILE": 128, "occupancy": 2}
+
+
+def test_scratch_has_room_for_the_launch_that_reaches_furthest():
+    """A candidate with more blocks than the default has more rows of partial sums."""
+
+    def blocks(count):
+        return launch(
+            out=TensorMeta((8,), (1,), torch.float32, True),
+            partial=TensorMeta((count, 64), (64, 1), torch.float32, False),
+        )
+
+    tensors = make_tensors([blocks(2), blocks(7), blocks(3)], (), "cpu")
+    partial = tensors.of("partial")
+    assert partial.shape == (2, 64)
+    behind = partial.untyped_storage().nbytes() - partial.storage_offset() * partial.element_size()
+    assert behind == 7 * 64 * 4

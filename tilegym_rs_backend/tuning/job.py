@@ -72,7 +72,7 @@ class LaunchJob:
         self._launches = launches_of(spec, self._target.arch, self._target.sm_count)
         self._space = space_named(spec.module, spec.name)
         device = torch.device("cuda", spec.device) if target is None else torch.device("cpu")
-        self._tensors = make_tensors(self._launches[0], self._space.in_place, device)
+        self._tensors = make_tensors(self._launches, self._space.in_place, device)
         self._runs: dict[int, Callable[[], None]] = {}
         self._reference = next(index for index in range(len(self._launches)) if index not in failed)
         self._expected: torch.Tensor | None = None
@@ -136,9 +136,7 @@ def launches_of(spec: Spec, arch: str, sm_count: int) -> list[Launch]:
 
 def tensor_names(launch: Launch) -> list[str]:
     """Return the names of a launch's tensors in order."""
-    from ..tensors import TensorMeta
-
-    return [name for name, arg in launch.args.items() if isinstance(arg, TensorMeta)]
+    return list(_metas(launch))
 
 
 class Tensors:
@@ -169,21 +167,36 @@ class Tensors:
             self.result.view(_bytes_of(self.result)).fill_(0x5A)
 
 
-def make_tensors(launch: Launch, in_place: tuple[str, ...], device: Any) -> Tensors:
-    """Return tensors as a launch describes them: floats drawn at random with variance 1/4, integers 0."""
-    import torch
+def make_tensors(launches: Sequence[Launch], in_place: tuple[str, ...], device: Any) -> Tensors:
+    """Return tensors as the first launch describes them: floats drawn at random with variance 1/4, integers 0.
 
-    from ..tensors import TensorMeta
+    There is memory behind each for the launch that reaches furthest: scratch may have a row per block.
+    """
+    import torch
 
     generator = torch.Generator(device=device).manual_seed(20)
-    metas = {name: arg for name, arg in launch.args.items() if isinstance(arg, TensorMeta)}
-    return Tensors({name: _tensor(meta, generator, device) for name, meta in metas.items()}, in_place)
+    reach: dict[str, int] = {}
+    for launch in launches:
+        for name, meta in _metas(launch).items():
+            reach[name] = max(reach.get(name, 0), _reach(meta))
+    metas = _metas(launches[0])
+    return Tensors({name: _tensor(meta, reach[name], generator, device) for name, meta in metas.items()}, in_place)
 
 
-def _tensor(meta: TensorMeta, generator: torch.Generator, device: Any) -> torch.Tensor:
+def _metas(launch: Launch) -> dict[str, TensorMeta]:
+    from ..tensors import TensorMeta
+
+    return {name: arg for name, arg in launch.args.items() if isinstance(arg, TensorMeta)}
+
+
+def _reach(meta: TensorMeta) -> int:
+    """Return the elements from a tensor's first to its last, both included."""
+    return sum((extent - 1) * stride for extent, stride in zip(meta.shape, meta.strides, strict=True)) + 1
+
+
+def _tensor(meta: TensorMeta, reach: int, generator: torch.Generator, device: Any) -> torch.Tensor:
     import torch
 
-    reach = sum((extent - 1) * stride for extent, stride in zip(meta.shape, meta.strides, strict=True)) + 1
     offset = 0 if meta.aligned else 1
     if meta.dtype.is_floating_point:
         flat = torch.empty(reach + offset, dtype=torch.float32, device=device)
