@@ -14,11 +14,14 @@ mod holds;
 mod image;
 mod kernel;
 mod launch;
+mod moments;
 // In device code every load and store is `unsafe`; the one promise behind them all is the launch's: shapes, strides
 // and grid fit (`exports`, `launch`).
 #[allow(clippy::undocumented_unsafe_blocks)]
 pub mod ops;
 mod passes;
+#[allow(clippy::undocumented_unsafe_blocks)] // device code, as in `ops`
+mod rows;
 mod specialize;
 mod status;
 mod table;

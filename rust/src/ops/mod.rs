@@ -2,6 +2,10 @@
 //! Device kernels, one file per TileGym op. This list is written by hand: build.rs reads the files and checks it.
 
 pub mod fmha;
+pub mod layer_norm;
+pub mod layer_norm_legacy;
 pub mod matmul;
+pub mod persistent_layer_norm;
+pub mod rms_norm;
 pub mod silu_and_mul;
 pub mod softmax;

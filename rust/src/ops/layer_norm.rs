@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+//! (x - mean) / sqrt(variance + eps) * (weight + shift) + bias over the middle axis of (groups, depth, behind), computed
+//! in f32, everything without gaps.
+//!
+//! A block has strips of BLOCK elements of the last axis over the whole depth: read once and kept in registers where
+//! that fits, else read twice. With nothing behind the depth the kernels are `layer_norm_legacy`'s.
+
+#[cutile::module]
+pub mod layer_norm {
+    use crate::moments::moments::*;
+    use crate::rows::rows::*;
+    use cutile::core::*;
+
+    /// DEPTH >= depth; `behind` is a multiple of ALIGN elements, which are at most 16 bytes. EXACT promises that no tile
+    /// overhangs: depth == DEPTH, behind a multiple of BLOCK. The grid is (groups * ceil(behind / BLOCK), 1, 1).
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn layer_norm_strips<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const DEPTH: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const EXACT: bool,
+    >(
+        out: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        depth: i32,
+        behind: i32,
+        eps: f32,
+        shift: f32,
+    ) {
+        let tile: Shape<{ [DEPTH, BLOCK] }> = shape![DEPTH, BLOCK];
+        let behind: i32 = unsafe { assume_div_by::<_, ALIGN>(behind) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let strips: i32 = ceil_div(behind, BLOCK);
+        let group: i32 = pid.0 / strips;
+        let first: i32 = (pid.0 - group * strips) * BLOCK;
+        let left: i32 = behind - first;
+        let start: Tile<i64, { [] }> = ahead_twice(group, depth, behind, first);
+        let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, BLOCK, EXACT>(x, start, behind, depth, left);
+        let w: Tile<f32, { [DEPTH, 1] }> =
+            read::<W, DEPTH, 1, EXACT>(weight, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
+        let b: Tile<f32, { [DEPTH, 1] }> = read::<B, DEPTH, 1, EXACT>(bias, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
+        let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
+        let mean: Tile<f32, { [BLOCK] }> = column_mean(f, depth);
+        let mean: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(mean);
+        let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, BLOCK>(depth, left);
+        let off: Tile<f32, { [DEPTH, BLOCK] }> = off_mean::<DEPTH, BLOCK, EXACT>(f, mean, there);
+        let square: Tile<f32, { [DEPTH, BLOCK] }> = off * off;
+        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth);
+        let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
+        let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
+        let y: Tile<f32, { [DEPTH, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
+        write::<E, DEPTH, BLOCK, EXACT>(out, y, start, behind, depth, left);
+    }
+
+    /// Any depth, DEPTH of it at a time; the rest is `layer_norm_strips`'.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn layer_norm_deep<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const DEPTH: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+    >(
+        out: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        depth: i32,
+        behind: i32,
+        eps: f32,
+        shift: f32,
+    ) {
+        let tile: Shape<{ [DEPTH, BLOCK] }> = shape![DEPTH, BLOCK];
+        let behind: i32 = unsafe { assume_div_by::<_, ALIGN>(behind) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let strips: i32 = ceil_div(behind, BLOCK);
+        let group: i32 = pid.0 / strips;
+        let first: i32 = (pid.0 - group * strips) * BLOCK;
+        let left: i32 = behind - first;
+        let start: Tile<i64, { [] }> = ahead_twice(group, depth, behind, first);
+        let mut count: Tile<f32, { [DEPTH, BLOCK] }> = constant(0.0f32, tile);
+        let mut mean: Tile<f32, { [DEPTH, BLOCK] }> = constant(0.0f32, tile);
+        let mut squares: Tile<f32, { [DEPTH, BLOCK] }> = constant(0.0f32, tile);
+        for level in (0i32..depth).step_by(DEPTH as usize) {
+            let under: i32 = depth - level;
+            let at: Tile<i64, { [] }> = start + ahead(level, behind, 0i32);
+            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, BLOCK, false>(x, at, behind, under, left);
+            let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, BLOCK>(under, left);
+            let more: (Tile<f32, { [DEPTH, BLOCK] }>, Tile<f32, { [DEPTH, BLOCK] }>, Tile<f32, { [DEPTH, BLOCK] }>) =
+                counted(count, mean, squares, f, there);
+            count = more.0;
+            mean = more.1;
+            squares = more.2;
+        }
+        let sum: Tile<f32, { [DEPTH, BLOCK] }> = count * mean;
+        let center: Tile<f32, { [BLOCK] }> = column_mean(sum, depth);
+        let center: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(center);
+        let square: Tile<f32, { [DEPTH, BLOCK] }> = squares_around(count, mean, squares, center);
+        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth);
+        let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
+        let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
+        for level in (0i32..depth).step_by(DEPTH as usize) {
+            let under: i32 = depth - level;
+            let at: Tile<i64, { [] }> = start + ahead(level, behind, 0i32);
+            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, BLOCK, false>(x, at, behind, under, left);
+            let w: Tile<f32, { [DEPTH, 1] }> =
+                read::<W, DEPTH, 1, false>(weight, ahead(0i32, 0i32, level), 1i32, under, 1i32);
+            let b: Tile<f32, { [DEPTH, 1] }> =
+                read::<B, DEPTH, 1, false>(bias, ahead(0i32, 0i32, level), 1i32, under, 1i32);
+            let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
+            let y: Tile<f32, { [DEPTH, BLOCK] }> = (f - center) * r * w.broadcast(tile) + b.broadcast(tile);
+            write::<E, DEPTH, BLOCK, false>(out, y, at, behind, under, left);
+        }
+    }
+
+    /// (group * depth) * behind + first, in 64 bits.
+    fn ahead_twice(group: i32, depth: i32, behind: i32, first: i32) -> Tile<i64, { [] }> {
+        let above: Tile<i64, { [] }> = ahead(group, depth, 0i32);
+        let behind: Tile<i32, { [] }> = scalar_to_tile(behind);
+        let behind: Tile<i64, { [] }> = exti(behind);
+        let first: Tile<i32, { [] }> = scalar_to_tile(first);
+        let first: Tile<i64, { [] }> = exti(first);
+        above * behind + first
+    }
+}

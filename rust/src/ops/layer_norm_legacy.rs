@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+//! (x - mean) / sqrt(variance + eps) * (weight + shift) + bias over rows, computed in f32.
+//!
+//! Rows lie `pitch` apart; the result has no gaps. A row is read once and kept in registers, up to 32768 columns: its
+//! variance is the mean square of what is left of the mean. Longer ones are read twice.
+
+#[cutile::module]
+pub mod layer_norm_legacy {
+    use crate::moments::moments::*;
+    use crate::rows::rows::*;
+    use cutile::core::*;
+
+    /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). BLOCK >= columns; columns and pitch
+    /// are multiples of ALIGN elements, which are at most 16 bytes: the width of a load. EXACT promises that no tile
+    /// overhangs: columns == BLOCK, rows a multiple of ROWS.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn layer_norm_rows<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const EXACT: bool,
+    >(
+        out: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        rows: i32,
+        columns: i32,
+        pitch: i32,
+        eps: f32,
+        shift: f32,
+    ) {
+        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0 * ROWS;
+        let left: i32 = rows - row;
+        let f: Tile<f32, { [ROWS, BLOCK] }> =
+            read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
+        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
+        let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
+        let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(shape![1, BLOCK]);
+        let mean: Tile<f32, { [ROWS] }> = row_mean(f, columns);
+        let mean: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(mean);
+        let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
+        let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, mean, there);
+        let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
+        let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns);
+        let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
+        let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
+        let y: Tile<f32, { [ROWS, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
+        write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+    }
+
+    /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `layer_norm_rows`'.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn layer_norm_long<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const BLOCK: i32,
+        const ALIGN: i32,
+    >(
+        out: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        columns: i32,
+        pitch: i32,
+        eps: f32,
+        shift: f32,
+    ) {
+        let tile: Shape<{ [1, BLOCK] }> = shape![1, BLOCK];
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0;
+        let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) = long_row_moments::<E, BLOCK>(x, row, columns, pitch, eps);
+        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(found.0);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(found.1);
+        for first in (0i32..columns).step_by(BLOCK as usize) {
+            let left: i32 = columns - first;
+            let f: Tile<f32, { [1, BLOCK] }> =
+                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
+            let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, false>(bias, first, left);
+            let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(tile);
+            let y: Tile<f32, { [1, BLOCK] }> = (f - center) * r * w + b;
+            write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//! (x - mean) / sqrt(variance + eps) * weight + bias over rows, with each row's mean and 1 / sqrt(variance + eps) written
+//! or given, computed in f32.
+//!
+//! As in `layer_norm_legacy`: a row is read once and kept in registers, up to 32768 columns; longer ones are read twice.
+
+#[cutile::module]
+pub mod persistent_layer_norm {
+    use crate::moments::moments::*;
+    use crate::rows::rows::*;
+    use cutile::core::*;
+
+    /// One tile of ROWS whole rows per block; ALIGN and EXACT are `layer_norm_rows`'. GIVEN: mean and rstd (rows) are
+    /// read, else written.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn persistent_layer_norm_rows<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const EXACT: bool,
+        const GIVEN: bool,
+    >(
+        out: *mut E,
+        mean: *mut f32,
+        rstd: *mut f32,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        rows: i32,
+        columns: i32,
+        pitch: i32,
+        eps: f32,
+    ) {
+        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0 * ROWS;
+        let left: i32 = rows - row;
+        let f: Tile<f32, { [ROWS, BLOCK] }> =
+            read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
+        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
+        let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
+        let center: Tile<f32, { [ROWS] }> =
+            if GIVEN { read_column::<ROWS, EXACT>(mean, row, left) } else { row_mean(f, columns) };
+        let wide_center: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(center);
+        let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
+        let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, wide_center, there);
+        let r: Tile<f32, { [ROWS] }> = if GIVEN {
+            read_column::<ROWS, EXACT>(rstd, row, left)
+        } else {
+            let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
+            let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns);
+            let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
+            write_column::<ROWS, EXACT>(mean, center, row, left);
+            write_column::<ROWS, EXACT>(rstd, r, row, left);
+            r
+        };
+        let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
+        let y: Tile<f32, { [ROWS, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
+        write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+    }
+
+    /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `persistent_layer_norm_rows`'.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn persistent_layer_norm_long<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const GIVEN: bool,
+    >(
+        out: *mut E,
+        mean: *mut f32,
+        rstd: *mut f32,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        columns: i32,
+        pitch: i32,
+        eps: f32,
+    ) {
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0;
+        let known: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) = if GIVEN {
+            let center: Tile<f32, { [1] }> = read_column::<1, true>(mean, row, 1i32);
+            let r: Tile<f32, { [1] }> = read_column::<1, true>(rstd, row, 1i32);
+            (center, r)
+        } else {
+            let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) =
+                long_row_moments::<E, BLOCK>(x, row, columns, pitch, eps);
+            write_column::<1, true>(mean, found.0, row, 1i32);
+            write_column::<1, true>(rstd, found.1, row, 1i32);
+            found
+        };
+        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(known.0);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(known.1);
+        for first in (0i32..columns).step_by(BLOCK as usize) {
+            let left: i32 = columns - first;
+            let f: Tile<f32, { [1, BLOCK] }> =
+                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
+            let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, false>(bias, first, left);
+            let y: Tile<f32, { [1, BLOCK] }> = (f - center) * r * w + b;
+            write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+//! x / sqrt(mean(x^2) + eps) * (offset + weight) over rows, and its backward, computed in f32.
+//!
+//! Rows lie `pitch` apart; results have no gaps. Forward reads a row once and keeps it in registers, up to 32768
+//! columns; longer ones are read twice. Backward does the same for rows that fit, and sums the weight's gradient over
+//! the rows of each block; a second kernel adds the blocks' sums. Longer rows take a kernel for each row's dot product
+//! and one that works on strips of columns.
+
+#[cutile::module]
+pub mod rms_norm {
+    use crate::moments::moments::*;
+    use crate::rows::rows::*;
+    use cutile::core::*;
+
+    /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). BLOCK >= columns; columns and pitch
+    /// are multiples of ALIGN elements, which are at most 16 bytes: the width of a load. EXACT promises that no tile
+    /// overhangs: columns == BLOCK, rows a multiple of ROWS. KEEP: write each row's 1 / sqrt(..) to rstd.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn rms_norm_rows<
+        E: ElementType,
+        W: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const EXACT: bool,
+        const KEEP: bool,
+    >(
+        out: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        rstd: *mut f32,
+        rows: i32,
+        columns: i32,
+        pitch: i32,
+        eps: f32,
+        offset: f32,
+    ) {
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0 * ROWS;
+        let left: i32 = rows - row;
+        let f: Tile<f32, { [ROWS, BLOCK] }> =
+            read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
+        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
+        let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(shape![1, BLOCK]);
+        let square: Tile<f32, { [ROWS, BLOCK] }> = f * f;
+        let square: Tile<f32, { [ROWS] }> = row_mean(square, columns);
+        let r: Tile<f32, { [ROWS] }> = inverse_root(square, eps);
+        if KEEP {
+            write_column::<ROWS, EXACT>(rstd, r, row, left);
+        }
+        let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
+        let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(shape![ROWS, BLOCK]);
+        let y: Tile<f32, { [ROWS, BLOCK] }> = f * r * w;
+        write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+    }
+
+    /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `rms_norm_rows`'.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn rms_norm_long<
+        E: ElementType,
+        W: ElementType,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const KEEP: bool,
+    >(
+        out: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        rstd: *mut f32,
+        columns: i32,
+        pitch: i32,
+        eps: f32,
+        offset: f32,
+    ) {
+        let tile: Shape<{ [1, BLOCK] }> = shape![1, BLOCK];
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0;
+        let mut squares: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, tile);
+        for first in (0i32..columns).step_by(BLOCK as usize) {
+            let f: Tile<f32, { [1, BLOCK] }> =
+                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, columns - first);
+            squares = squares + f * f;
+        }
+        let square: Tile<f32, { [1] }> = row_mean(squares, columns);
+        let r: Tile<f32, { [1] }> = inverse_root(square, eps);
+        if KEEP {
+            write_column::<1, true>(rstd, r, row, 1i32);
+        }
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(r);
+        for first in (0i32..columns).step_by(BLOCK as usize) {
+            let left: i32 = columns - first;
+            let f: Tile<f32, { [1, BLOCK] }> =
+                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
+            let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(tile);
+            let y: Tile<f32, { [1, BLOCK] }> = f * r * w;
+            write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+        }
+    }
+
+    /// dx = rstd * (weight * dy - xn * mean(xn * weight * dy)) with xn = x * rstd, and of each block the sum of dy * xn
+    /// over its rows, in `partial` (blocks, columns). Tiles of ROWS whole rows, strided by the grid (blocks, 1, 1).
+    /// ALIGN and EXACT are `rms_norm_rows`', dy's pitch included.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn rms_norm_backward<
+        E: ElementType,
+        W: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+        const EXACT: bool,
+    >(
+        dx: *mut E,
+        partial: *mut f32,
+        dy: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        rstd: *mut f32,
+        rows: i32,
+        columns: i32,
+        dy_pitch: i32,
+        x_pitch: i32,
+    ) {
+        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let dy_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(dy_pitch) };
+        let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let blocks: (i32, i32, i32) = get_num_tile_blocks();
+        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
+        let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(tile);
+        let mut dw: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, tile);
+        for i in (pid.0..ceil_div(rows, ROWS)).step_by(blocks.0 as usize) {
+            let row: i32 = i * ROWS;
+            let left: i32 = rows - row;
+            let f: Tile<f32, { [ROWS, BLOCK] }> =
+                read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, x_pitch, 0i32), x_pitch, left, columns);
+            let g: Tile<f32, { [ROWS, BLOCK] }> =
+                read::<E, ROWS, BLOCK, EXACT>(dy, ahead(row, dy_pitch, 0i32), dy_pitch, left, columns);
+            let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, EXACT>(rstd, row, left);
+            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
+            let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
+            let wg: Tile<f32, { [ROWS, BLOCK] }> = w * g;
+            let dot: Tile<f32, { [ROWS, BLOCK] }> = xn * wg;
+            let dot: Tile<f32, { [ROWS] }> = row_mean(dot, columns);
+            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(dot);
+            let d: Tile<f32, { [ROWS, BLOCK] }> = (wg - xn * dot) * r;
+            write::<E, ROWS, BLOCK, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
+            dw = dw + g * xn;
+        }
+        let sum: Tile<f32, { [BLOCK] }> = reduce_sum(dw, 0i32);
+        let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
+        write::<f32, 1, BLOCK, EXACT>(partial, sum, ahead(pid.0, columns, 0i32), 0i32, 1i32, columns);
+    }
+
+    /// The mean of xn * weight * dy of each row, in `dots`, for rows of any length: the grid is (rows, 1, 1).
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn rms_norm_backward_dots<E: ElementType, W: ElementType, const BLOCK: i32, const ALIGN: i32>(
+        dots: *mut f32,
+        dy: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        rstd: *mut f32,
+        columns: i32,
+        dy_pitch: i32,
+        x_pitch: i32,
+    ) {
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let dy_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(dy_pitch) };
+        let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0;
+        let r: Tile<f32, { [1] }> = read_column::<1, true>(rstd, row, 1i32);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(r);
+        let mut sum: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, shape![1, BLOCK]);
+        for first in (0i32..columns).step_by(BLOCK as usize) {
+            let left: i32 = columns - first;
+            let f: Tile<f32, { [1, BLOCK] }> =
+                read::<E, 1, BLOCK, false>(x, ahead(row, x_pitch, first), 0i32, 1i32, left);
+            let g: Tile<f32, { [1, BLOCK] }> =
+                read::<E, 1, BLOCK, false>(dy, ahead(row, dy_pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
+            sum = sum + f * r * (w * g);
+        }
+        let dot: Tile<f32, { [1] }> = row_mean(sum, columns);
+        write_column::<1, true>(dots, dot, row, 1i32);
+    }
+
+    /// What `rms_norm_backward` gives, with each row's mean from `dots`: strips of BLOCK columns, tiles of ROWS rows. The
+    /// grid is (strips, blocks, 1), partial (blocks, columns).
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn rms_norm_backward_strips<
+        E: ElementType,
+        W: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const ALIGN: i32,
+    >(
+        dx: *mut E,
+        partial: *mut f32,
+        dots: *mut f32,
+        dy: *mut E,
+        x: *mut E,
+        weight: *mut W,
+        rstd: *mut f32,
+        rows: i32,
+        columns: i32,
+        dy_pitch: i32,
+        x_pitch: i32,
+    ) {
+        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let dy_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(dy_pitch) };
+        let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let blocks: (i32, i32, i32) = get_num_tile_blocks();
+        let first: i32 = pid.0 * BLOCK;
+        let wide: i32 = columns - first;
+        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, wide);
+        let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(tile);
+        let mut dw: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, tile);
+        for i in (pid.1..ceil_div(rows, ROWS)).step_by(blocks.1 as usize) {
+            let row: i32 = i * ROWS;
+            let left: i32 = rows - row;
+            let f: Tile<f32, { [ROWS, BLOCK] }> =
+                read::<E, ROWS, BLOCK, false>(x, ahead(row, x_pitch, first), x_pitch, left, wide);
+            let g: Tile<f32, { [ROWS, BLOCK] }> =
+                read::<E, ROWS, BLOCK, false>(dy, ahead(row, dy_pitch, first), dy_pitch, left, wide);
+            let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, false>(rstd, row, left);
+            let dot: Tile<f32, { [ROWS] }> = read_column::<ROWS, false>(dots, row, left);
+            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
+            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(dot);
+            let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
+            let d: Tile<f32, { [ROWS, BLOCK] }> = (w * g - xn * dot) * r;
+            write::<E, ROWS, BLOCK, false>(dx, d, ahead(row, columns, first), columns, left, wide);
+            dw = dw + g * xn;
+        }
+        let sum: Tile<f32, { [BLOCK] }> = reduce_sum(dw, 0i32);
+        let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
+        write::<f32, 1, BLOCK, false>(partial, sum, ahead(pid.1, columns, first), 0i32, 1i32, wide);
+    }
+
+    /// dw = the sum of `partial` (blocks, columns) over its rows: BLOCK columns per block, ROWS rows at a time, the grid
+    /// is (ceil(columns / BLOCK), 1, 1).
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn rms_norm_weight_gradient<W: ElementType, const ROWS: i32, const BLOCK: i32, const ALIGN: i32>(
+        dw: *mut W,
+        partial: *mut f32,
+        blocks: i32,
+        columns: i32,
+    ) {
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let first: i32 = pid.0 * BLOCK;
+        let wide: i32 = columns - first;
+        let mut sum: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, shape![ROWS, BLOCK]);
+        for row in (0i32..blocks).step_by(ROWS as usize) {
+            let f: Tile<f32, { [ROWS, BLOCK] }> =
+                read::<f32, ROWS, BLOCK, false>(partial, ahead(row, columns, first), columns, blocks - row, wide);
+            sum = sum + f;
+        }
+        let total: Tile<f32, { [BLOCK] }> = reduce_sum(sum, 0i32);
+        let total: Tile<f32, { [1, BLOCK] }> = total.reshape(shape![1, BLOCK]);
+        write::<W, 1, BLOCK, false>(dw, total, ahead(0i32, 0i32, first), 0i32, 1i32, wide);
+    }
+}

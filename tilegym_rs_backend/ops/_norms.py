@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""What the normalisations over rows share: how rows lie, the checks of their arguments, and the space of their kernels.
+
+The kernels hold whole rows in a tile, or read a long row twice in chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from typing import Protocol
+from typing import TypeVar
+
+import torch
+
+from ..errors import LaunchError
+from ..tensors import TensorMeta
+from ..tensors import check_extents
+from ..tensors import dtype_name
+from ..tuning.machine import Machine
+from ..tuning.space import Launch
+from ..tuning.space import Rule
+from ..tuning.space import Space
+from ..tuning.space import Value
+from ..tuning.space import Work
+from ..tuning.space import extent_bucket
+from ..tuning.space import hints
+from ._common import as_rows
+from ._common import ceil_div
+from ._common import check_dtype
+from ._common import elements_per_load
+from ._common import next_power_of_2
+
+LONGEST_TILE = 32768
+"""Columns of the longest row held in one tile, and elements of the largest tile."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Rows of a tile that holds whole rows, hints; with ``chunk``: the columns read at a time of rows read twice."""
+
+    rows: int = 1
+    chunk: int = 0
+    occupancy: int = 0
+    num_worker_warps: int = 0
+
+
+class RowProblem(Protocol):
+    """A normalisation of the rows of `x`, (rows, columns), with a factor `weight` per column."""
+
+    @property
+    def x(self) -> TensorMeta:
+        """The input, its columns next to one another."""
+
+    @property
+    def weight(self) -> TensorMeta:
+        """The factors."""
+
+
+P = TypeVar("P", bound=RowProblem)
+
+
+def unit_rows(x: torch.Tensor, op: str, name: str) -> torch.Tensor:
+    """Return `x` as (rows, columns) over its last axis, columns next to one another: a view or a contiguous copy."""
+    if x.dim() == 0:
+        raise LaunchError(f"{op}: {name} has no axis to normalise over (0 dimensions)", rc=-6)
+    rows = as_rows(x)
+    return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
+
+
+def row_meta(
+    op: str, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, aligned: bool
+) -> TensorMeta:
+    """Return the metadata of what `unit_rows` gave; a stride that does not count is the one of contiguous memory.
+
+    Raises:
+        LaunchError: a dtype, extent or stride that the kernels cannot take.
+    """
+    check_dtype(op, name, dtype)
+    check_extents(name, op, tuple(shape), tuple(strides))
+    rows, columns = shape
+    return TensorMeta((rows, columns), (strides[0] if rows > 1 else columns, 1), dtype, aligned)
+
+
+def vector_meta(
+    op: str, name: str, shape: tuple[int, ...], dtype: torch.dtype, aligned: bool, columns: int
+) -> TensorMeta:
+    """Return the metadata of a contiguous parameter with one element per column.
+
+    Raises:
+        ValueError: another number of elements or axes.
+        LaunchError: a dtype that the kernels cannot take.
+    """
+    if tuple(shape) != (columns,):
+        raise ValueError(f"{op}: {name} has shape {tuple(shape)}, expected ({columns},): one element per column")
+    check_dtype(op, name, dtype)
+    return TensorMeta((columns,), (1,), dtype, aligned)
+
+
+def load_width(*rows: TensorMeta) -> int:
+    """Return how many elements a load of these rows can be wide; they have the same dtype."""
+    return elements_per_load(math.gcd(*(n for each in rows for n in (each.shape[1], each.strides[0]))), _size(rows[0]))
+
+
+def row_block(x: TensorMeta) -> int:
+    """Return the columns of a tile that holds a row."""
+    return max(next_power_of_2(x.shape[1]), 16)
+
+
+def row_grid(x: TensorMeta, config: Config) -> tuple[int, int, int]:
+    """Return a block per tile of whole rows, or per row read in chunks."""
+    return (x.shape[0] if config.chunk else ceil_div(x.shape[0], config.rows), 1, 1)
+
+
+def row_constants(x: TensorMeta, config: Config) -> dict[str, int]:
+    """Return the constants and hints that all kernels over whole rows, or all over chunks, have."""
+    if config.chunk:
+        return {"BLOCK": config.chunk, "ALIGN": load_width(x), **hints(config)}
+    rows, columns = x.shape
+    block = row_block(x)
+    exact = columns == block and rows % config.rows == 0
+    return {"ROWS": config.rows, "BLOCK": block, "ALIGN": load_width(x), "EXACT": int(exact), **hints(config)}
+
+
+def row_scalars(x: TensorMeta, config: Config) -> dict[str, int]:
+    """Return the extents that all kernels over whole rows, or all over chunks, take."""
+    rows, columns = x.shape
+    extents = {"columns": columns, "pitch": x.strides[0]}
+    return extents if config.chunk else {"rows": rows, **extents}
+
+
+def row_default(problem: RowProblem, machine: Machine) -> Config:
+    """Return the shipped configuration: enough bytes in flight, which is what counts; the same for all architectures."""
+    x = problem.x
+    block = row_block(x)
+    if block > LONGEST_TILE:
+        return Config(chunk=8192, occupancy=2, num_worker_warps=8)
+    if block > 4096:
+        return Config(occupancy={16384: 2, 32768: 1}.get(block, 0), num_worker_warps=8)
+    rows = max(1, 4096 // block // (_size(x) // 2))
+    while rows > 1 and (ceil_div(x.shape[0], rows) < 2 * machine.sm_count or not _fits_32_bits(x, rows)):
+        rows //= 2  # few rows: more blocks are worth more than full tiles
+    return Config(rows, num_worker_warps=4)
+
+
+def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Space[P, Config]:
+    """Return the space of a normalisation over rows."""
+    rules: tuple[Rule[Any, Config], ...] = (
+        Rule("a row fits one tile", lambda p, c, _: not c.chunk or row_block(p.x) > max(c.chunk, 16384)),
+        Rule("a row does not fit one tile", lambda p, c, _: c.chunk > 0 or row_block(p.x) <= LONGEST_TILE),
+        Rule("rows: so far apart that 32 bits do not number a tile's elements", lambda p, c, _: _fits_32_bits(p.x, c.rows)),
+        Rule(
+            "a thread has less than 8 or more than 64 elements, or 128 of one row",
+            lambda p, c, _: c.chunk > 0 or _per_thread(p, c) <= (64 if c.rows > 1 else 128),
+        ),
+        Rule(
+            "a thread has less than 16 bytes",
+            lambda p, c, _: c.rows == 1 or _per_thread(p, c) * _size(p.x) >= 16,
+        ),
+        Rule(
+            "occupancy: registers are short with more than 16 elements a thread alone",
+            lambda p, c, _: not c.occupancy or c.chunk > 0 or _per_thread(p, c) > 16,
+        ),
+        Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
+    )
+    return Space(
+        name=name,
+        config=Config,
+        axes=(
+            {"rows": (1, 2, 4, 8, 16, 32, 64, 128), "occupancy": (0, 1, 2, 4), "num_worker_warps": (4, 8)},
+            {"chunk": (4096, 8192), "occupancy": (1, 2, 4), "num_worker_warps": (4, 8)},
+        ),
+        rules=rules,
+        default=row_default,
+        launch=launch,
+        bucket=row_bucket,
+        work=row_work,
+        on_first_call=False,
+    )
+
+
+def row_bucket(problem: RowProblem) -> dict[str, Value]:
+    """Return what a choice depends on."""
+    x = problem.x
+    return {
+        "dtype": dtype_name(x.dtype),
+        "weight": dtype_name(problem.weight.dtype),
+        "rows": extent_bucket(x.shape[0]),
+        "block": row_block(x),
+        "load": load_width(x),
+    }
+
+
+def row_work(problem: RowProblem, config: Config, machine: Machine) -> Work:
+    """Return what a launch does: every element is read and written; in chunks it is read twice."""
+    rows, columns = problem.x.shape
+    size = _size(problem.x)
+    width = config.chunk or row_block(problem.x)
+    return Work(
+        tiles=ceil_div(rows, config.rows),
+        steps=2 * ceil_div(columns, width) if config.chunk else 1,
+        step_bytes=config.rows * width * size,
+        tile_bytes=config.rows * columns * size,
+        step_ops=8.0 * config.rows * width,
+        least_bytes=2 * rows * columns * size,
+    )
+
+
+def _per_thread(problem: RowProblem, config: Config) -> float:
+    return config.rows * row_block(problem.x) / (32 * (config.num_worker_warps or 4))
+
+
+def _fits_32_bits(x: TensorMeta, rows: int) -> bool:
+    return rows == 1 or rows * x.strides[0] < 2**31
+
+
+def _size(meta: TensorMeta) -> int:
+    return meta.dtype.itemsize

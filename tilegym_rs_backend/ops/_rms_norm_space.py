@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""What can be chosen of rms_norm and its backward. Kernels in `rust/src/ops/rms_norm.rs`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..launch import kernels
+from ..tensors import TensorMeta
+from ..tuning.machine import Machine
+from ..tuning.space import Launch
+from ..tuning.space import Rule
+from ..tuning.space import Space
+from ..tuning.space import Work
+from ..tuning.space import hints
+from ._common import ceil_div
+from ._common import contiguous_meta
+from ._norms import Config
+from ._norms import load_width
+from ._norms import row_block
+from ._norms import row_bucket
+from ._norms import row_constants
+from ._norms import row_grid
+from ._norms import row_scalars
+from ._norms import row_space
+
+LONGEST_BACKWARD_TILE = 8192
+"""Columns of the longest row that the backward holds in one tile: x, dy, the weight and its gradient."""
+
+
+class Problem(NamedTuple):
+    """The rows of `x`, normalised; `keep`: with what their backward needs."""
+
+    x: TensorMeta
+    weight: TensorMeta
+    eps: float
+    offset: float
+    keep: bool
+
+
+class BackwardProblem(NamedTuple):
+    """The gradients of `x` and `weight` from the result's, `dy`."""
+
+    dy: TensorMeta
+    x: TensorMeta
+    weight: TensorMeta
+
+
+@dataclass(frozen=True)
+class BackwardConfig:
+    """Rows of a tile of whole rows, hints; with ``strip``: columns of a strip of rows that do not fit one tile.
+
+    There are `occupancy` blocks per multiprocessor, over the strips too.
+    """
+
+    rows: int
+    strip: int = 0
+    occupancy: int = 1
+    num_worker_warps: int = 0
+
+
+def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
+    """Return the launch of a configuration."""
+    x = problem.x
+    args: dict[str, TensorMeta | int | float | bool] = {
+        "out": contiguous_meta(x.shape, x.dtype),
+        "x": x,
+        "weight": problem.weight,
+        "rstd": contiguous_meta((x.shape[0] if problem.keep else 0,), torch.float32),
+        **row_scalars(x, config),
+        "eps": problem.eps,
+        "offset": problem.offset,
+    }
+    kernel = kernels.rms_norm_long if config.chunk else kernels.rms_norm_rows
+    return Launch(kernel, row_grid(x, config), args, {**row_constants(x, config), "KEEP": int(problem.keep)})
+
+
+def blocks(problem: BackwardProblem, config: BackwardConfig, machine: Machine) -> int:
+    """Return how many partial sums of the weight's gradient a configuration makes."""
+    rows, columns = problem.x.shape
+    strips = ceil_div(columns, config.strip) if config.strip else 1
+    return min(ceil_div(rows, config.rows), max(config.occupancy * machine.sm_count // strips, 1))
+
+
+def backward_launch(problem: BackwardProblem, config: BackwardConfig, machine: Machine) -> Launch:
+    """Return the launch that makes dx and the partial sums; it finds the rows' dot products where it goes by strips."""
+    rows, columns = problem.x.shape
+    parts = blocks(problem, config, machine)
+    column = contiguous_meta((rows,), torch.float32)
+    width = load_width(problem.x, problem.dy)
+    args: dict[str, TensorMeta | int | float | bool] = {
+        "dx": contiguous_meta(problem.x.shape, problem.x.dtype),
+        "partial": contiguous_meta((parts, columns), torch.float32),
+        **({"dots": column} if config.strip else {}),
+        "dy": problem.dy,
+        "x": problem.x,
+        "weight": problem.weight,
+        "rstd": column,
+        "rows": rows,
+        "columns": columns,
+        "dy_pitch": problem.dy.strides[0],
+        "x_pitch": problem.x.strides[0],
+    }
+    if config.strip:
+        options = {"ROWS": config.rows, "BLOCK": config.strip, "ALIGN": width, **hints(config)}
+        return Launch(kernels.rms_norm_backward_strips, (ceil_div(columns, config.strip), parts, 1), args, options)
+    block = row_block(problem.x)
+    options = {
+        "ROWS": config.rows,
+        "BLOCK": block,
+        "ALIGN": width,
+        "EXACT": int(columns == block and rows % config.rows == 0),
+        **hints(config),
+    }
+    return Launch(kernels.rms_norm_backward, (parts, 1, 1), args, options)
+
+
+def dots_launch(problem: BackwardProblem) -> Launch:
+    """Return the launch that makes the dot products of rows that the backward goes through by strips."""
+    rows, columns = problem.x.shape
+    column = contiguous_meta((rows,), torch.float32)
+    return Launch(
+        kernels.rms_norm_backward_dots,
+        (rows, 1, 1),
+        {
+            "dots": column,
+            "dy": problem.dy,
+            "x": problem.x,
+            "weight": problem.weight,
+            "rstd": column,
+            "columns": columns,
+            "dy_pitch": problem.dy.strides[0],
+            "x_pitch": problem.x.strides[0],
+        },
+        {"BLOCK": 4096, "ALIGN": load_width(problem.x, problem.dy), "num_worker_warps": 8},
+    )
+
+
+def sum_launch(problem: BackwardProblem, parts: int) -> Launch:
+    """Return the launch that adds the partial sums to the weight's gradient."""
+    (columns,) = problem.weight.shape
+    partial = contiguous_meta((parts, columns), torch.float32)
+    return Launch(
+        kernels.rms_norm_weight_gradient,
+        (ceil_div(columns, 32), 1, 1),
+        {"dw": contiguous_meta((columns,), problem.weight.dtype), "partial": partial, "blocks": parts, "columns": columns},
+        {"ROWS": 128, "BLOCK": 32, "ALIGN": load_width(partial), "num_worker_warps": 4},
+    )
+
+
+def backward_default(problem: BackwardProblem, machine: Machine) -> BackwardConfig:
+    """Return the shipped configuration."""
+    block = row_block(problem.x)
+    if block > LONGEST_BACKWARD_TILE:
+        return BackwardConfig(4, strip=512, occupancy=4, num_worker_warps=4)
+    if block > 2048:
+        return BackwardConfig(1, occupancy=8192 // block, num_worker_warps=8)
+    rows = 2048 // block
+    while rows > 1 and ceil_div(problem.x.shape[0], rows) < 2 * machine.sm_count:
+        rows //= 2
+    return BackwardConfig(rows, occupancy=4, num_worker_warps=4)
+
+
+def backward_work(problem: BackwardProblem, config: BackwardConfig, machine: Machine) -> Work:
+    """Return what a launch does: two tensors are read and one is written."""
+    rows, columns = problem.x.shape
+    size = problem.x.dtype.itemsize
+    width = config.strip or row_block(problem.x)
+    return Work(
+        tiles=ceil_div(rows, config.rows) * ceil_div(columns, width),
+        steps=1,
+        step_bytes=2 * config.rows * width * size,
+        tile_bytes=config.rows * min(width, columns) * size,
+        step_ops=16.0 * config.rows * width,
+        least_bytes=3 * rows * columns * size,
+        persistent=True,
+    )
+
+
+def _per_thread(problem: BackwardProblem, config: BackwardConfig) -> float:
+    return config.rows * (config.strip or row_block(problem.x)) / (32 * (config.num_worker_warps or 4))
+
+
+def _far(problem: BackwardProblem, config: BackwardConfig) -> bool:
+    return config.rows > 1 and config.rows * max(problem.x.strides[0], problem.dy.strides[0]) >= 2**31
+
+
+SPACE: Space[Problem, Config] = row_space("rms_norm", launch)
+
+BACKWARD: Space[BackwardProblem, BackwardConfig] = Space(
+    name="rms_norm_backward",
+    config=BackwardConfig,
+    axes=(
+        {"rows": (1, 2, 4, 8, 16, 32), "occupancy": (1, 2, 3, 4, 6), "num_worker_warps": (4, 8)},
+        {"rows": (2, 4, 8), "strip": (256, 512, 1024), "occupancy": (4,), "num_worker_warps": (4,)},
+    ),
+    rules=(
+        Rule(
+            "a row fits one tile, or does not",
+            lambda p, c, _: (c.strip > 0) == (row_block(p.x) > LONGEST_BACKWARD_TILE),
+        ),
+        Rule("a thread has less than 4 or more than 32 elements", lambda p, c, _: 4 <= _per_thread(p, c) <= 32),
+        Rule("rows: so far apart that 32 bits do not number a tile's elements", lambda p, c, _: not _far(p, c)),
+        Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
+        Rule(
+            "occupancy: a multiprocessor has less than 256 or more than 1024 threads, or too few registers",
+            lambda p, c, _: 256 <= c.occupancy * c.num_worker_warps * 32 <= min(1024, 16384 / _per_thread(p, c)),
+        ),
+    ),
+    default=backward_default,
+    launch=backward_launch,
+    bucket=row_bucket,
+    work=backward_work,
+    on_first_call=False,
+)
