@@ -124,15 +124,15 @@ def row_constants(x: TensorMeta, config: Config) -> dict[str, int]:
     return {"ROWS": config.rows, "BLOCK": block, "ALIGN": load_width(x), "EXACT": int(exact), **hints(config)}
 
 
-def row_scalars(x: TensorMeta, config: Config) -> dict[str, int]:
-    """Return the extents that all kernels over whole rows, or all over chunks, take."""
+def row_scalars(x: TensorMeta, config: Config) -> dict[str, int | float]:
+    """Return the scalars that all kernels over whole rows, or all over chunks, take."""
     rows, columns = x.shape
-    extents = {"columns": columns, "pitch": x.strides[0]}
+    extents = {"columns": columns, "pitch": x.strides[0], "share": 1.0 / columns}
     return extents if config.chunk else {"rows": rows, **extents}
 
 
 def row_default(problem: RowProblem, machine: Machine) -> Config:
-    """Return the shipped configuration: enough bytes in flight, which is what counts; the same for all architectures."""
+    """Return the shipped configuration: bytes in flight are what counts, so it is the same for all architectures."""
     x = problem.x
     block = row_block(x)
     if block > LONGEST_TILE:
@@ -150,7 +150,10 @@ def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Spac
     rules: tuple[Rule[Any, Config], ...] = (
         Rule("a row fits one tile", lambda p, c, _: not c.chunk or row_block(p.x) > max(c.chunk, 16384)),
         Rule("a row does not fit one tile", lambda p, c, _: c.chunk > 0 or row_block(p.x) <= LONGEST_TILE),
-        Rule("rows: so far apart that 32 bits do not number a tile's elements", lambda p, c, _: _fits_32_bits(p.x, c.rows)),
+        Rule(
+            "rows: so far apart that 32 bits do not number a tile",
+            lambda p, c, _: _fits_32_bits(p.x, c.rows),
+        ),
         Rule(
             "a thread has less than 8 or more than 64 elements, or 128 of one row",
             lambda p, c, _: c.chunk > 0 or _per_thread(p, c) <= (64 if c.rows > 1 else 128),

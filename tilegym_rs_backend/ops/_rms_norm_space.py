@@ -115,7 +115,7 @@ def backward_launch(problem: BackwardProblem, config: BackwardConfig, machine: M
         "EXACT": int(columns == block and rows % config.rows == 0),
         **hints(config),
     }
-    return Launch(kernels.rms_norm_backward, (parts, 1, 1), args, options)
+    return Launch(kernels.rms_norm_backward, (parts, 1, 1), {**args, "share": 1.0 / columns}, options)
 
 
 def dots_launch(problem: BackwardProblem) -> Launch:
@@ -134,6 +134,7 @@ def dots_launch(problem: BackwardProblem) -> Launch:
             "columns": columns,
             "dy_pitch": problem.dy.strides[0],
             "x_pitch": problem.x.strides[0],
+            "share": 1.0 / columns,
         },
         {"BLOCK": 4096, "ALIGN": load_width(problem.x, problem.dy), "num_worker_warps": 8},
     )
@@ -146,7 +147,12 @@ def sum_launch(problem: BackwardProblem, parts: int) -> Launch:
     return Launch(
         kernels.rms_norm_weight_gradient,
         (ceil_div(columns, 32), 1, 1),
-        {"dw": contiguous_meta((columns,), problem.weight.dtype), "partial": partial, "blocks": parts, "columns": columns},
+        {
+            "dw": contiguous_meta((columns,), problem.weight.dtype),
+            "partial": partial,
+            "blocks": parts,
+            "columns": columns,
+        },
         {"ROWS": 128, "BLOCK": 32, "ALIGN": load_width(partial), "num_worker_warps": 4},
     )
 

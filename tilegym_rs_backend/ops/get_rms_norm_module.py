@@ -11,7 +11,6 @@ from .rms_norm import rms_norm
 from .rms_norm import rms_norm_backward
 
 
-
 class RmsNorm(torch.nn.Module):
     """x / sqrt(mean(x^2) + eps) * (offset + weight) over the last axis.
 

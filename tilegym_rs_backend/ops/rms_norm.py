@@ -2,8 +2,8 @@
 """RMS normalisation over the last axis, forward and backward; kernels in `rust/src/ops/rms_norm.rs`.
 
 TileGym's op `rms_norm`: x / sqrt(mean(x^2) + eps) * (offset + weight), in f32. Backward, with the gradient dy of the
-result, r = 1 / sqrt(mean(x^2) + eps) and xn = x * r: dx = r * (weight * dy - xn * mean(xn * weight * dy)), and dw is the
-sum of dy * xn over the rows.
+result, r = 1 / sqrt(mean(x^2) + eps) and xn = x * r: dx = r * (weight * dy - xn * mean(xn * weight * dy)), and dw is
+the sum of dy * xn over the rows.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class _RmsNorm(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         if ctx.offset:
             raise NotImplementedError(
-                f"{OP} with offset {ctx.offset:g} has no backward in backend 'cutile_rs' (nor in TileGym's cuTile): add "
-                "the offset to the weight before, or call it under torch.no_grad()"
+                f"{OP} with offset {ctx.offset:g} has no backward in backend 'cutile_rs' (nor in TileGym's cuTile): "
+                "add the offset to the weight before, or call it under torch.no_grad()"
             )
         x, weight, rstd = ctx.saved_tensors
         return (*_backward(x, grads[0].resolve_neg(), weight, rstd), None, None)

@@ -12,7 +12,7 @@ pub mod layer_norm {
     use cutile::core::*;
 
     /// DEPTH >= depth; `behind` is a multiple of ALIGN elements, which are at most 16 bytes. EXACT promises that no tile
-    /// overhangs: depth == DEPTH, behind a multiple of BLOCK. The grid is (groups * ceil(behind / BLOCK), 1, 1).
+    /// overhangs: depth == DEPTH, behind a multiple of BLOCK. `share` is 1 / depth. The grid is (groups * ceil(behind / BLOCK), 1, 1).
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn layer_norm_strips<
         E: ElementType,
@@ -29,6 +29,7 @@ pub mod layer_norm {
         bias: *mut B,
         depth: i32,
         behind: i32,
+        share: f32,
         eps: f32,
         shift: f32,
     ) {
@@ -45,12 +46,12 @@ pub mod layer_norm {
             read::<W, DEPTH, 1, EXACT>(weight, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
         let b: Tile<f32, { [DEPTH, 1] }> = read::<B, DEPTH, 1, EXACT>(bias, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
         let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
-        let mean: Tile<f32, { [BLOCK] }> = column_mean(f, depth);
+        let mean: Tile<f32, { [BLOCK] }> = column_mean(f, share);
         let mean: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(mean);
         let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, BLOCK>(depth, left);
         let off: Tile<f32, { [DEPTH, BLOCK] }> = off_mean::<DEPTH, BLOCK, EXACT>(f, mean, there);
         let square: Tile<f32, { [DEPTH, BLOCK] }> = off * off;
-        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth);
+        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, share);
         let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
         let y: Tile<f32, { [DEPTH, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
@@ -73,6 +74,7 @@ pub mod layer_norm {
         bias: *mut B,
         depth: i32,
         behind: i32,
+        share: f32,
         eps: f32,
         shift: f32,
     ) {
@@ -99,10 +101,10 @@ pub mod layer_norm {
             squares = more.2;
         }
         let sum: Tile<f32, { [DEPTH, BLOCK] }> = count * mean;
-        let center: Tile<f32, { [BLOCK] }> = column_mean(sum, depth);
+        let center: Tile<f32, { [BLOCK] }> = column_mean(sum, share);
         let center: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(center);
         let square: Tile<f32, { [DEPTH, BLOCK] }> = squares_around(count, mean, squares, center);
-        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth);
+        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, share);
         let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
         for level in (0i32..depth).step_by(DEPTH as usize) {

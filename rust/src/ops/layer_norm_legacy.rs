@@ -12,7 +12,7 @@ pub mod layer_norm_legacy {
 
     /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). BLOCK >= columns; columns and pitch
     /// are multiples of ALIGN elements, which are at most 16 bytes: the width of a load. EXACT promises that no tile
-    /// overhangs: columns == BLOCK, rows a multiple of ROWS.
+    /// overhangs: columns == BLOCK, rows a multiple of ROWS. `share` is 1 / columns.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn layer_norm_rows<
         E: ElementType,
@@ -30,6 +30,7 @@ pub mod layer_norm_legacy {
         rows: i32,
         columns: i32,
         pitch: i32,
+        share: f32,
         eps: f32,
         shift: f32,
     ) {
@@ -44,12 +45,12 @@ pub mod layer_norm_legacy {
         let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
         let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
         let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(shape![1, BLOCK]);
-        let mean: Tile<f32, { [ROWS] }> = row_mean(f, columns);
+        let mean: Tile<f32, { [ROWS] }> = row_mean(f, share);
         let mean: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(mean);
         let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
         let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, mean, there);
         let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
-        let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns);
+        let variance: Tile<f32, { [ROWS] }> = row_mean(square, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
         let y: Tile<f32, { [ROWS, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
@@ -71,6 +72,7 @@ pub mod layer_norm_legacy {
         bias: *mut B,
         columns: i32,
         pitch: i32,
+        share: f32,
         eps: f32,
         shift: f32,
     ) {
@@ -79,7 +81,8 @@ pub mod layer_norm_legacy {
         let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0;
-        let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) = long_row_moments::<E, BLOCK>(x, row, columns, pitch, eps);
+        let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) =
+            long_row_moments::<E, BLOCK>(x, row, columns, pitch, share, eps);
         let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(found.0);
         let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(found.1);
         for first in (0i32..columns).step_by(BLOCK as usize) {

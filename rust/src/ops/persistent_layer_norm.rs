@@ -10,7 +10,7 @@ pub mod persistent_layer_norm {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// One tile of ROWS whole rows per block; ALIGN and EXACT are `layer_norm_rows`'. GIVEN: mean and rstd (rows) are
+    /// One tile of ROWS whole rows per block; ALIGN, EXACT and share are `layer_norm_rows`'. GIVEN: mean and rstd (rows) are
     /// read, else written.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn persistent_layer_norm_rows<
@@ -32,6 +32,7 @@ pub mod persistent_layer_norm {
         rows: i32,
         columns: i32,
         pitch: i32,
+        share: f32,
         eps: f32,
     ) {
         let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
@@ -45,7 +46,7 @@ pub mod persistent_layer_norm {
         let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
         let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
         let center: Tile<f32, { [ROWS] }> =
-            if GIVEN { read_column::<ROWS, EXACT>(mean, row, left) } else { row_mean(f, columns) };
+            if GIVEN { read_column::<ROWS, EXACT>(mean, row, left) } else { row_mean(f, share) };
         let wide_center: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(center);
         let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
         let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, wide_center, there);
@@ -53,7 +54,7 @@ pub mod persistent_layer_norm {
             read_column::<ROWS, EXACT>(rstd, row, left)
         } else {
             let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
-            let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns);
+            let variance: Tile<f32, { [ROWS] }> = row_mean(square, share);
             let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
             write_column::<ROWS, EXACT>(mean, center, row, left);
             write_column::<ROWS, EXACT>(rstd, r, row, left);
@@ -82,6 +83,7 @@ pub mod persistent_layer_norm {
         bias: *mut B,
         columns: i32,
         pitch: i32,
+        share: f32,
         eps: f32,
     ) {
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
@@ -94,7 +96,7 @@ pub mod persistent_layer_norm {
             (center, r)
         } else {
             let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) =
-                long_row_moments::<E, BLOCK>(x, row, columns, pitch, eps);
+                long_row_moments::<E, BLOCK>(x, row, columns, pitch, share, eps);
             write_column::<1, true>(mean, found.0, row, 1i32);
             write_column::<1, true>(rstd, found.1, row, 1i32);
             found

@@ -14,7 +14,7 @@ pub mod rms_norm {
 
     /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). BLOCK >= columns; columns and pitch
     /// are multiples of ALIGN elements, which are at most 16 bytes: the width of a load. EXACT promises that no tile
-    /// overhangs: columns == BLOCK, rows a multiple of ROWS. KEEP: write each row's 1 / sqrt(..) to rstd.
+    /// overhangs: columns == BLOCK, rows a multiple of ROWS. `share` is 1 / columns. KEEP: write each row's 1 / sqrt(..) to rstd.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_rows<
         E: ElementType,
@@ -32,6 +32,7 @@ pub mod rms_norm {
         rows: i32,
         columns: i32,
         pitch: i32,
+        share: f32,
         eps: f32,
         offset: f32,
     ) {
@@ -45,7 +46,7 @@ pub mod rms_norm {
         let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
         let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(shape![1, BLOCK]);
         let square: Tile<f32, { [ROWS, BLOCK] }> = f * f;
-        let square: Tile<f32, { [ROWS] }> = row_mean(square, columns);
+        let square: Tile<f32, { [ROWS] }> = row_mean(square, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(square, eps);
         if KEEP {
             write_column::<ROWS, EXACT>(rstd, r, row, left);
@@ -71,6 +72,7 @@ pub mod rms_norm {
         rstd: *mut f32,
         columns: i32,
         pitch: i32,
+        share: f32,
         eps: f32,
         offset: f32,
     ) {
@@ -85,7 +87,7 @@ pub mod rms_norm {
                 read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, columns - first);
             squares = squares + f * f;
         }
-        let square: Tile<f32, { [1] }> = row_mean(squares, columns);
+        let square: Tile<f32, { [1] }> = row_mean(squares, share);
         let r: Tile<f32, { [1] }> = inverse_root(square, eps);
         if KEEP {
             write_column::<1, true>(rstd, r, row, 1i32);
@@ -104,7 +106,7 @@ pub mod rms_norm {
 
     /// dx = rstd * (weight * dy - xn * mean(xn * weight * dy)) with xn = x * rstd, and of each block the sum of dy * xn
     /// over its rows, in `partial` (blocks, columns). Tiles of ROWS whole rows, strided by the grid (blocks, 1, 1).
-    /// ALIGN and EXACT are `rms_norm_rows`', dy's pitch included.
+    /// ALIGN, EXACT and share are `rms_norm_rows`', dy's pitch included.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_backward<
         E: ElementType,
@@ -124,6 +126,7 @@ pub mod rms_norm {
         columns: i32,
         dy_pitch: i32,
         x_pitch: i32,
+        share: f32,
     ) {
         let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
@@ -146,7 +149,7 @@ pub mod rms_norm {
             let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
             let wg: Tile<f32, { [ROWS, BLOCK] }> = w * g;
             let dot: Tile<f32, { [ROWS, BLOCK] }> = xn * wg;
-            let dot: Tile<f32, { [ROWS] }> = row_mean(dot, columns);
+            let dot: Tile<f32, { [ROWS] }> = row_mean(dot, share);
             let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(dot);
             let d: Tile<f32, { [ROWS, BLOCK] }> = (wg - xn * dot) * r;
             write::<E, ROWS, BLOCK, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
@@ -168,6 +171,7 @@ pub mod rms_norm {
         columns: i32,
         dy_pitch: i32,
         x_pitch: i32,
+        share: f32,
     ) {
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
         let dy_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(dy_pitch) };
@@ -186,7 +190,7 @@ pub mod rms_norm {
             let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
             sum = sum + f * r * (w * g);
         }
-        let dot: Tile<f32, { [1] }> = row_mean(sum, columns);
+        let dot: Tile<f32, { [1] }> = row_mean(sum, share);
         write_column::<1, true>(dots, dot, row, 1i32);
     }
 
