@@ -21,7 +21,7 @@ from ._norms import row_space
 
 
 class Problem(NamedTuple):
-    """The rows of `x`, normalised by their moments; or by moments given, of which `given` holds the alignment classes."""
+    """The rows of `x`, normalised by their own moments, or by others: `given` has the alignment classes of those."""
 
     x: TensorMeta
     weight: TensorMeta

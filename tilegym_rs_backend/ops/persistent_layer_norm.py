@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Layer norm over the last axis of bf16, with its statistics; kernels in `rust/src/ops/persistent_layer_norm.rs`.
 
-TileGym's op `persistent_layer_norm`: (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, in f32. The variance is the
-mean of (x - mean(x))^2; TileGym's, mean(x^2) - mean(x)^2, cancels.
+TileGym's op `persistent_layer_norm`: (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, in f32. The variance is
+the mean of (x - mean(x))^2; TileGym's, mean(x^2) - mean(x)^2, cancels.
 """
 
 from __future__ import annotations
