@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 EPS = 1e-5
+I32 = r"(input|x) has extent 2147483648 on axis"
+"""What a refusal of rows or columns beyond 32 bits says."""
 
 TOLERANCES: Mapping[str, Tolerance] = {
     "f32": Tolerance(1e-5, 1e-5, "fp32 sums in another order; results are around one"),

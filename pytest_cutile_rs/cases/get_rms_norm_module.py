@@ -13,6 +13,7 @@ from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import options
 from pytest_cutile_rs.cases._formula import UPSTREAM
 from pytest_cutile_rs.cases._norms import EPS
+from pytest_cutile_rs.cases._norms import I32
 from pytest_cutile_rs.cases._norms import TOLERANCES
 from pytest_cutile_rs.cases._norms import RmsNormSuite
 from pytest_cutile_rs.cases._norms import rms_norm
@@ -39,6 +40,7 @@ def _listed() -> list[Case]:
     found += [_case(dtype, shape, back=True, quick=dtype == "bf16") for shape in ((40, 256),) for dtype in DTYPES]
     found += [_case("f16", (65536, 4096), model, perf=True) for model in _OFFSETS]
     found += [_case("f32", (0, 64), model, structural=False) for model in _OFFSETS]
+    found += [_case("f16", (2**31, 8), model, raises=I32, structural=False) for model in _OFFSETS]
     return found + [
         _case(dtype, (16, 130), model, data=data, structural=False)
         for data in ("nan", "inf")

@@ -2,7 +2,7 @@
 """Parity of `layer_norm` over axes start_dim to end_dim, axes after them kept apart, forward only.
 
 TileGym's kernels take weight and bias of rank 1, so that one axis is normalised, or several with a flat weight. No
-elements at all are refused (a view of -1 extents).
+elements at all are refused by TileGym (a view of -1 extents).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._norms import EPS
+from pytest_cutile_rs.cases._norms import I32
 from pytest_cutile_rs.cases._norms import TOLERANCES
 from pytest_cutile_rs.cases._norms import LayerNormSuite
 from pytest_cutile_rs.cases._norms import moments
@@ -61,6 +62,8 @@ def _more() -> list[Case]:
         ((2, 33, 1030), 1, 2),
         ((16, 40), 0, 1),
         ((2, 4, 6, 20), 1, 3),
+        ((2, 5000, 17), 1, 2),  # too deep for one tile: read twice
+        ((3, 40000), 1, 2),
     ]
     found = [_case(dtype, *shape, structural=False) for shape in odd for dtype in DTYPES]
     found += [
@@ -73,6 +76,8 @@ def _more() -> list[Case]:
         for after in (3, 20)
         for dtype in DTYPES
     ]
+    found += [_case("f32", shape, 1, 2, structural=False) for shape in ((0, 8, 4), (4, 0, 8), (4, 8, 0))]
+    found += [_case("f16", shape, 1, 2, raises=I32, structural=False) for shape in ((2**31, 8), (2, 4, 2**31))]
     return found + [_case(dtype, (8, 24, 20), 1, 2, data="shifted", structural=False) for dtype in ("f16", "bf16")]
 
 
@@ -83,7 +88,7 @@ class LayerNorm(LayerNormSuite):
     cases = tuple([*_tilegym(), *_timed(), *_more()])
     tolerance = TOLERANCES
     nan_policy = "a NaN or inf makes everything it is normalised with NaN"
-    rounding_policy = "fp32, one rounding at the store; weight + weight_shift is rounded to the storage dtype"
+    rounding_policy = "fp32, one rounding at the store; TileGym rounds weight + weight_shift to the storage dtype too"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """x, both axes, weight, bias, eps."""

@@ -2,7 +2,7 @@
 """Parity of `persistent_layer_norm` over the last axis, forward only: the result, each row's mean and 1 / deviation.
 
 bf16 alone, which TileGym's kernel always stores. No rows at all are refused by cuTile Python's front end: their number
-of blocks, zero, is the step of a loop.
+of blocks, zero, is the step of a loop. TileGym's variance, E[x^2] - mean^2, cancels; ours is E[(x - mean)^2].
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
 from pytest_cutile_rs.cases._norms import EPS
+from pytest_cutile_rs.cases._norms import I32
 from pytest_cutile_rs.cases._norms import LayerNormSuite
 from pytest_cutile_rs.cases._norms import moments
 from pytest_cutile_rs.cases._norms import weight_and_bias
@@ -41,6 +42,10 @@ def _listed() -> list[Case]:
     found += [case(_OP, "bf16", shape, tag="given", params={_GIVEN: True}, quick=shape == (64, 256))
               for shape in ((64, 256), (9, 130))]  # fmt: skip
     found += [case(_OP, "bf16", (64, 500), layout=layout, structural=False) for layout in _LAYOUTS]
+    found += [case(_OP, "bf16", (3, 40000), structural=False)]  # read twice
+    found += [case(_OP, "bf16", (0, 128), structural=False)]
+    found += [case(_OP, "bf16", (8, 0), structural=False, no_information_ok=True)]  # means of nothing
+    found += [case(_OP, "bf16", shape, raises=I32, structural=False) for shape in ((2**31, 8), (2, 2**31))]
     kinds = ("nan", "inf", "constant", "tiny", "wide", "shifted")
     return found + [case(_OP, "bf16", (16, 130), data=data, structural=False) for data in kinds]
 
@@ -54,7 +59,7 @@ class PersistentLayerNorm(LayerNormSuite):
         "bf16": Tolerance(8e-3, 1e-3, "computed in fp32, one rounding to 8 bits; atol for the cancelling variance"),
     }
     nan_policy = "a NaN or inf makes its whole row NaN"
-    rounding_policy = "fp32 with the variance as E[x^2] - mean^2, one rounding at the store"
+    rounding_policy = "fp32, one rounding at the store; TileGym's variance is E[x^2] - mean^2"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """x, its normalised shape, weight, bias, eps; mean and 1 / deviation when the case gives them."""
@@ -73,7 +78,7 @@ class PersistentLayerNorm(LayerNormSuite):
     def formula(self, case: Case, call: Call) -> Any:
         """The result, the means, the reciprocal deviations."""
         x, _, weight, bias, eps = call.args
-        rows = x.reshape(-1, x.shape[-1])
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
         if case.kwargs.get(_GIVEN):
             mean, rstd = (call.kwargs[name].unsqueeze(-1) for name in ("mean", "rstd"))
         else:

@@ -6,25 +6,47 @@ pub mod moments {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// The mean of each row: its sum times `share`, 1 over the number of elements that count; the others are 0. (A
-    /// division would be some twenty instructions for each row.)
+    /// sum / count: the sum times `share`, 1 / count, and what that leaves over, where it is no infinity, times share. A
+    /// division is as exact, in twice as many instructions.
+    fn shared<const N: i32>(sum: Tile<f32, { [N] }>, count: i32, share: f32) -> Tile<f32, { [N] }> {
+        let count: f32 = convert_scalar(count);
+        let count: Tile<f32, { [N] }> = count.broadcast(shape![N]);
+        let share: Tile<f32, { [N] }> = share.broadcast(shape![N]);
+        let mean: Tile<f32, { [N] }> = sum * share;
+        let below: Tile<f32, { [N] }> = negf(mean);
+        let rest: Tile<f32, { [N] }> = fma(below, count, sum, rounding::NearestEven, ftz::Disabled);
+        let exact: Tile<f32, { [N] }> = fma(rest, share, mean, rounding::NearestEven, ftz::Disabled);
+        let finite: Tile<bool, { [N] }> = cmpf(rest, rest, predicate::Equal, cmp_ordering::Ordered);
+        select(finite, exact, mean)
+    }
+
+    /// The mean of each row, of which `count` elements count and the others are 0; `share` is 1 / count.
     pub fn row_mean<const ROWS: i32, const COLS: i32>(
         x: Tile<f32, { [ROWS, COLS] }>,
+        count: i32,
         share: f32,
     ) -> Tile<f32, { [ROWS] }> {
-        let share: Tile<f32, { [ROWS] }> = share.broadcast(shape![ROWS]);
         let sum: Tile<f32, { [ROWS] }> = reduce_sum(x, 1i32);
-        sum * share
+        shared(sum, count, share)
     }
 
     /// The mean of each column, as `row_mean`.
     pub fn column_mean<const ROWS: i32, const COLS: i32>(
         x: Tile<f32, { [ROWS, COLS] }>,
+        count: i32,
         share: f32,
     ) -> Tile<f32, { [COLS] }> {
-        let share: Tile<f32, { [COLS] }> = share.broadcast(shape![COLS]);
         let sum: Tile<f32, { [COLS] }> = reduce_sum(x, 0i32);
-        sum * share
+        shared(sum, count, share)
+    }
+
+    /// x * factor + more, rounded once.
+    pub fn scaled<const ROWS: i32, const COLS: i32>(
+        x: Tile<f32, { [ROWS, COLS] }>,
+        factor: Tile<f32, { [ROWS, COLS] }>,
+        more: Tile<f32, { [ROWS, COLS] }>,
+    ) -> Tile<f32, { [ROWS, COLS] }> {
+        fma(x, factor, more, rounding::NearestEven, ftz::Disabled)
     }
 
     /// 1 / sqrt(v + eps).
@@ -105,10 +127,10 @@ pub mod moments {
             squares = more.2;
         }
         let sum: Tile<f32, { [1, BLOCK] }> = count * mean;
-        let center: Tile<f32, { [1] }> = row_mean(sum, share);
+        let center: Tile<f32, { [1] }> = row_mean(sum, columns, share);
         let wide_center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(center);
         let square: Tile<f32, { [1, BLOCK] }> = squares_around(count, mean, squares, wide_center);
-        let variance: Tile<f32, { [1] }> = row_mean(square, share);
+        let variance: Tile<f32, { [1] }> = row_mean(square, columns, share);
         (center, inverse_root(variance, eps))
     }
 }

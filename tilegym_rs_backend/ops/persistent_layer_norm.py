@@ -7,6 +7,7 @@ the mean of (x - mean(x))^2; TileGym's, mean(x^2) - mean(x)^2, cancels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -123,7 +124,9 @@ def _forward(
     if not given:
         factors = [x.new_empty(rows.shape[0], dtype=torch.float32) for _ in range(2)]
     out = x.new_empty(x.shape)
-    if run is not None:
+    if run is None:
+        factors = [one.fill_(math.nan) for one in factors] if not given else factors  # the mean of nothing, as torch's
+    else:
         run(out.data_ptr(), *(one.data_ptr() for one in factors), pointer, weight_pointer, bias_pointer)
     for old, new in ((mean, factors[0]), (rstd, factors[1])):
         if old is not None and not given:

@@ -46,15 +46,15 @@ pub mod layer_norm {
             read::<W, DEPTH, 1, EXACT>(weight, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
         let b: Tile<f32, { [DEPTH, 1] }> = read::<B, DEPTH, 1, EXACT>(bias, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
         let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
-        let mean: Tile<f32, { [BLOCK] }> = column_mean(f, share);
+        let mean: Tile<f32, { [BLOCK] }> = column_mean(f, depth, share);
         let mean: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(mean);
         let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, BLOCK>(depth, left);
         let off: Tile<f32, { [DEPTH, BLOCK] }> = off_mean::<DEPTH, BLOCK, EXACT>(f, mean, there);
         let square: Tile<f32, { [DEPTH, BLOCK] }> = off * off;
-        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, share);
+        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth, share);
         let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
-        let y: Tile<f32, { [DEPTH, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
+        let y: Tile<f32, { [DEPTH, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
         write::<E, DEPTH, BLOCK, EXACT>(out, y, start, behind, depth, left);
     }
 
@@ -101,10 +101,10 @@ pub mod layer_norm {
             squares = more.2;
         }
         let sum: Tile<f32, { [DEPTH, BLOCK] }> = count * mean;
-        let center: Tile<f32, { [BLOCK] }> = column_mean(sum, share);
+        let center: Tile<f32, { [BLOCK] }> = column_mean(sum, depth, share);
         let center: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(center);
         let square: Tile<f32, { [DEPTH, BLOCK] }> = squares_around(count, mean, squares, center);
-        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, share);
+        let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth, share);
         let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
         for level in (0i32..depth).step_by(DEPTH as usize) {
@@ -116,7 +116,7 @@ pub mod layer_norm {
             let b: Tile<f32, { [DEPTH, 1] }> =
                 read::<B, DEPTH, 1, false>(bias, ahead(0i32, 0i32, level), 1i32, under, 1i32);
             let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
-            let y: Tile<f32, { [DEPTH, BLOCK] }> = (f - center) * r * w.broadcast(tile) + b.broadcast(tile);
+            let y: Tile<f32, { [DEPTH, BLOCK] }> = scaled((f - center) * r, w.broadcast(tile), b.broadcast(tile));
             write::<E, DEPTH, BLOCK, false>(out, y, at, behind, under, left);
         }
     }

@@ -45,15 +45,15 @@ pub mod layer_norm_legacy {
         let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
         let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
         let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(shape![1, BLOCK]);
-        let mean: Tile<f32, { [ROWS] }> = row_mean(f, share);
+        let mean: Tile<f32, { [ROWS] }> = row_mean(f, columns, share);
         let mean: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(mean);
         let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
         let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, mean, there);
         let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
-        let variance: Tile<f32, { [ROWS] }> = row_mean(square, share);
+        let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
-        let y: Tile<f32, { [ROWS, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
+        let y: Tile<f32, { [ROWS, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
         write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
@@ -92,7 +92,7 @@ pub mod layer_norm_legacy {
             let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
             let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, false>(bias, first, left);
             let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(tile);
-            let y: Tile<f32, { [1, BLOCK] }> = (f - center) * r * w + b;
+            let y: Tile<f32, { [1, BLOCK] }> = scaled((f - center) * r, w, b);
             write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
         }
     }

@@ -46,7 +46,7 @@ pub mod persistent_layer_norm {
         let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
         let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
         let center: Tile<f32, { [ROWS] }> =
-            if GIVEN { read_column::<ROWS, EXACT>(mean, row, left) } else { row_mean(f, share) };
+            if GIVEN { read_column::<ROWS, EXACT>(mean, row, left) } else { row_mean(f, columns, share) };
         let wide_center: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(center);
         let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
         let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, wide_center, there);
@@ -54,14 +54,14 @@ pub mod persistent_layer_norm {
             read_column::<ROWS, EXACT>(rstd, row, left)
         } else {
             let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
-            let variance: Tile<f32, { [ROWS] }> = row_mean(square, share);
+            let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns, share);
             let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
             write_column::<ROWS, EXACT>(mean, center, row, left);
             write_column::<ROWS, EXACT>(rstd, r, row, left);
             r
         };
         let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
-        let y: Tile<f32, { [ROWS, BLOCK] }> = off * r * w.broadcast(tile) + b.broadcast(tile);
+        let y: Tile<f32, { [ROWS, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
         write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
@@ -109,7 +109,7 @@ pub mod persistent_layer_norm {
                 read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
             let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
             let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, false>(bias, first, left);
-            let y: Tile<f32, { [1, BLOCK] }> = (f - center) * r * w + b;
+            let y: Tile<f32, { [1, BLOCK] }> = scaled((f - center) * r, w, b);
             write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
         }
     }

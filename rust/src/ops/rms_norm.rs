@@ -46,7 +46,7 @@ pub mod rms_norm {
         let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
         let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(shape![1, BLOCK]);
         let square: Tile<f32, { [ROWS, BLOCK] }> = f * f;
-        let square: Tile<f32, { [ROWS] }> = row_mean(square, share);
+        let square: Tile<f32, { [ROWS] }> = row_mean(square, columns, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(square, eps);
         if KEEP {
             write_column::<ROWS, EXACT>(rstd, r, row, left);
@@ -87,7 +87,7 @@ pub mod rms_norm {
                 read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, columns - first);
             squares = squares + f * f;
         }
-        let square: Tile<f32, { [1] }> = row_mean(squares, share);
+        let square: Tile<f32, { [1] }> = row_mean(squares, columns, share);
         let r: Tile<f32, { [1] }> = inverse_root(square, eps);
         if KEEP {
             write_column::<1, true>(rstd, r, row, 1i32);
@@ -149,7 +149,7 @@ pub mod rms_norm {
             let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
             let wg: Tile<f32, { [ROWS, BLOCK] }> = w * g;
             let dot: Tile<f32, { [ROWS, BLOCK] }> = xn * wg;
-            let dot: Tile<f32, { [ROWS] }> = row_mean(dot, share);
+            let dot: Tile<f32, { [ROWS] }> = row_mean(dot, columns, share);
             let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(dot);
             let d: Tile<f32, { [ROWS, BLOCK] }> = (wg - xn * dot) * r;
             write::<E, ROWS, BLOCK, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
@@ -190,7 +190,7 @@ pub mod rms_norm {
             let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
             sum = sum + f * r * (w * g);
         }
-        let dot: Tile<f32, { [1] }> = row_mean(sum, share);
+        let dot: Tile<f32, { [1] }> = row_mean(sum, columns, share);
         write_column::<1, true>(dots, dot, row, 1i32);
     }
 
