@@ -21,12 +21,12 @@ pub mod moments {
     }
 
     /// The mean of each row, of which `count` elements count and the others are 0; `share` is 1 / count.
-    pub fn row_mean<const ROWS: i32, const COLS: i32>(
-        x: Tile<f32, { [ROWS, COLS] }>,
+    pub fn row_mean<const CHUNKS: i32, const ROWS: i32, const PARTS: i32, const SPAN: i32>(
+        x: Tile<f32, { [PARTS, SPAN] }>,
         count: i32,
         share: f32,
     ) -> Tile<f32, { [ROWS] }> {
-        let sum: Tile<f32, { [ROWS] }> = reduce_sum(x, 1i32);
+        let sum: Tile<f32, { [ROWS] }> = row_sum::<CHUNKS, ROWS, PARTS, SPAN>(x);
         shared(sum, count, share)
     }
 
@@ -38,6 +38,11 @@ pub mod moments {
     ) -> Tile<f32, { [COLS] }> {
         let sum: Tile<f32, { [COLS] }> = reduce_sum(x, 0i32);
         shared(sum, count, share)
+    }
+
+    /// A value for each column, spread over its elements.
+    pub fn over_rows<const ROWS: i32, const COLS: i32>(v: Tile<f32, { [COLS] }>) -> Tile<f32, { [ROWS, COLS] }> {
+        v.reshape(shape![1, COLS]).broadcast(shape![ROWS, COLS])
     }
 
     /// x * factor + more, rounded once.
@@ -118,8 +123,8 @@ pub mod moments {
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let there: Tile<bool, { [1, BLOCK] }> = within::<1, BLOCK>(1i32, left);
+                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let there: Tile<bool, { [1, BLOCK] }> = within::<1, 1, BLOCK>(1i32, left);
             let more: (Tile<f32, { [1, BLOCK] }>, Tile<f32, { [1, BLOCK] }>, Tile<f32, { [1, BLOCK] }>) =
                 counted(count, mean, squares, f, there);
             count = more.0;
@@ -127,10 +132,10 @@ pub mod moments {
             squares = more.2;
         }
         let sum: Tile<f32, { [1, BLOCK] }> = count * mean;
-        let center: Tile<f32, { [1] }> = row_mean(sum, columns, share);
-        let wide_center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(center);
+        let center: Tile<f32, { [1] }> = row_mean::<1, 1, 1, BLOCK>(sum, columns, share);
+        let wide_center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(center);
         let square: Tile<f32, { [1, BLOCK] }> = squares_around(count, mean, squares, wide_center);
-        let variance: Tile<f32, { [1] }> = row_mean(square, columns, share);
+        let variance: Tile<f32, { [1] }> = row_mean::<1, 1, 1, BLOCK>(square, columns, share);
         (center, inverse_root(variance, eps))
     }
 }

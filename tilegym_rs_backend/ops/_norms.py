@@ -39,9 +39,13 @@ LONGEST_TILE = 32768
 
 @dataclass(frozen=True)
 class Config:
-    """Rows of a tile that holds whole rows, hints; with ``chunk``: the columns read at a time of rows read twice."""
+    """Rows of a tile that holds whole rows, hints; with ``chunk``: the columns read at a time of rows read twice.
+
+    ``folded``: each warp has rows of its own, in pieces that are as wide as its loads.
+    """
 
     rows: int = 1
+    folded: bool = False
     chunk: int = 0
     occupancy: int = 0
     num_worker_warps: int = 0
@@ -109,6 +113,11 @@ def row_block(x: TensorMeta) -> int:
     return max(next_power_of_2(x.shape[1]), 16)
 
 
+def warp_span(x: TensorMeta) -> int:
+    """Return the columns that a warp's threads load at a time, 16 bytes each."""
+    return 32 * 16 // _size(x)
+
+
 def row_grid(x: TensorMeta, config: Config) -> tuple[int, int, int]:
     """Return a block per tile of whole rows, or per row read in chunks."""
     return (x.shape[0] if config.chunk else ceil_div(x.shape[0], config.rows), 1, 1)
@@ -120,8 +129,16 @@ def row_constants(x: TensorMeta, config: Config) -> dict[str, int]:
         return {"BLOCK": config.chunk, "ALIGN": load_width(x), **hints(config)}
     rows, columns = x.shape
     block = row_block(x)
-    exact = columns == block and rows % config.rows == 0
-    return {"ROWS": config.rows, "BLOCK": block, "ALIGN": load_width(x), "EXACT": int(exact), **hints(config)}
+    span = min(block, warp_span(x)) if config.folded else block
+    return {
+        "CHUNKS": block // span,
+        "ROWS": config.rows,
+        "PARTS": block // span * config.rows,
+        "SPAN": span,
+        "ALIGN": load_width(x),
+        "EXACT": int(columns == block and rows % config.rows == 0),
+        **hints(config),
+    }
 
 
 def row_scalars(x: TensorMeta, config: Config) -> dict[str, int | float]:
@@ -139,10 +156,11 @@ def row_default(problem: RowProblem, machine: Machine) -> Config:
         return Config(chunk=8192, occupancy=2, num_worker_warps=8)
     if block > 4096:
         return Config(occupancy={16384: 2, 32768: 1}.get(block, 0), num_worker_warps=8)
-    rows = max(1, 4096 // block // (_size(x) // 2))
+    folded = warp_span(x) < block <= 2048
+    rows = 4 if folded else max(1, 4096 // block // (_size(x) // 2))
     while rows > 1 and (ceil_div(x.shape[0], rows) < 2 * machine.sm_count or not _fits_32_bits(x, rows)):
         rows //= 2  # few rows: more blocks are worth more than full tiles
-    return Config(rows, num_worker_warps=4)
+    return Config(rows, folded and rows == 4, num_worker_warps=4)
 
 
 def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Space[P, Config]:
@@ -163,8 +181,12 @@ def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Spac
             lambda p, c, _: c.rows == 1 or _per_thread(p, c) * _size(p.x) >= 16,
         ),
         Rule(
-            "occupancy: registers are short with more than 16 elements a thread alone",
-            lambda p, c, _: not c.occupancy or c.chunk > 0 or _per_thread(p, c) > 16,
+            "occupancy: registers are short with 64 elements a thread and more alone",
+            lambda p, c, _: not c.occupancy or c.chunk > 0 or _per_thread(p, c) >= 64,
+        ),
+        Rule(
+            "folded: a warp has rows of its own, longer than its loads",
+            lambda p, c, _: not c.folded or (c.rows >= c.num_worker_warps and row_block(p.x) > warp_span(p.x)),
         ),
         Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
     )
@@ -172,7 +194,12 @@ def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Spac
         name=name,
         config=Config,
         axes=(
-            {"rows": (1, 2, 4, 8, 16, 32, 64, 128), "occupancy": (0, 1, 2, 4), "num_worker_warps": (4, 8)},
+            {
+                "rows": (1, 2, 4, 8, 16, 32, 64, 128),
+                "folded": (False, True),
+                "occupancy": (0, 2, 4),
+                "num_worker_warps": (4, 8),
+            },
             {"chunk": (4096, 8192), "occupancy": (1, 2, 4), "num_worker_warps": (4, 8)},
         ),
         rules=rules,

@@ -41,21 +41,22 @@ pub mod layer_norm {
         let first: i32 = (pid.0 - group * strips) * BLOCK;
         let left: i32 = behind - first;
         let start: Tile<i64, { [] }> = ahead_twice(group, depth, behind, first);
-        let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, BLOCK, EXACT>(x, start, behind, depth, left);
+        let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, DEPTH, BLOCK, EXACT>(x, start, behind, depth, left);
         let w: Tile<f32, { [DEPTH, 1] }> =
-            read::<W, DEPTH, 1, EXACT>(weight, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
-        let b: Tile<f32, { [DEPTH, 1] }> = read::<B, DEPTH, 1, EXACT>(bias, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
+            read::<W, DEPTH, DEPTH, 1, EXACT>(weight, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
+        let b: Tile<f32, { [DEPTH, 1] }> =
+            read::<B, DEPTH, DEPTH, 1, EXACT>(bias, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
         let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
         let mean: Tile<f32, { [BLOCK] }> = column_mean(f, depth, share);
         let mean: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(mean);
-        let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, BLOCK>(depth, left);
+        let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, DEPTH, BLOCK>(depth, left);
         let off: Tile<f32, { [DEPTH, BLOCK] }> = off_mean::<DEPTH, BLOCK, EXACT>(f, mean, there);
         let square: Tile<f32, { [DEPTH, BLOCK] }> = off * off;
         let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth, share);
         let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
         let y: Tile<f32, { [DEPTH, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
-        write::<E, DEPTH, BLOCK, EXACT>(out, y, start, behind, depth, left);
+        write::<E, DEPTH, DEPTH, BLOCK, EXACT>(out, y, start, behind, depth, left);
     }
 
     /// Any depth, DEPTH of it at a time; the rest is `layer_norm_strips`'.
@@ -92,8 +93,8 @@ pub mod layer_norm {
         for level in (0i32..depth).step_by(DEPTH as usize) {
             let under: i32 = depth - level;
             let at: Tile<i64, { [] }> = start + ahead(level, behind, 0i32);
-            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, BLOCK, false>(x, at, behind, under, left);
-            let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, BLOCK>(under, left);
+            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, DEPTH, BLOCK, false>(x, at, behind, under, left);
+            let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, DEPTH, BLOCK>(under, left);
             let more: (Tile<f32, { [DEPTH, BLOCK] }>, Tile<f32, { [DEPTH, BLOCK] }>, Tile<f32, { [DEPTH, BLOCK] }>) =
                 counted(count, mean, squares, f, there);
             count = more.0;
@@ -110,14 +111,14 @@ pub mod layer_norm {
         for level in (0i32..depth).step_by(DEPTH as usize) {
             let under: i32 = depth - level;
             let at: Tile<i64, { [] }> = start + ahead(level, behind, 0i32);
-            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, BLOCK, false>(x, at, behind, under, left);
+            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, DEPTH, BLOCK, false>(x, at, behind, under, left);
             let w: Tile<f32, { [DEPTH, 1] }> =
-                read::<W, DEPTH, 1, false>(weight, ahead(0i32, 0i32, level), 1i32, under, 1i32);
+                read::<W, DEPTH, DEPTH, 1, false>(weight, ahead(0i32, 0i32, level), 1i32, under, 1i32);
             let b: Tile<f32, { [DEPTH, 1] }> =
-                read::<B, DEPTH, 1, false>(bias, ahead(0i32, 0i32, level), 1i32, under, 1i32);
+                read::<B, DEPTH, DEPTH, 1, false>(bias, ahead(0i32, 0i32, level), 1i32, under, 1i32);
             let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
             let y: Tile<f32, { [DEPTH, BLOCK] }> = scaled((f - center) * r, w.broadcast(tile), b.broadcast(tile));
-            write::<E, DEPTH, BLOCK, false>(out, y, at, behind, under, left);
+            write::<E, DEPTH, DEPTH, BLOCK, false>(out, y, at, behind, under, left);
         }
     }
 

@@ -10,16 +10,18 @@ pub mod layer_norm_legacy {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). BLOCK >= columns; columns and pitch
-    /// are multiples of ALIGN elements, which are at most 16 bytes: the width of a load. EXACT promises that no tile
-    /// overhangs: columns == BLOCK, rows a multiple of ROWS. `share` is 1 / columns.
+    /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). CHUNKS * SPAN >= columns, PARTS ==
+    /// CHUNKS * ROWS; columns and pitch are multiples of ALIGN elements, which are at most 16 bytes: the width of a load.
+    /// EXACT promises that no tile overhangs: columns == CHUNKS * SPAN, rows a multiple of ROWS. `share` is 1 / columns.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn layer_norm_rows<
         E: ElementType,
         W: ElementType,
         B: ElementType,
+        const CHUNKS: i32,
         const ROWS: i32,
-        const BLOCK: i32,
+        const PARTS: i32,
+        const SPAN: i32,
         const ALIGN: i32,
         const EXACT: bool,
     >(
@@ -34,27 +36,27 @@ pub mod layer_norm_legacy {
         eps: f32,
         shift: f32,
     ) {
-        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+        let tile: Shape<{ [PARTS, SPAN] }> = shape![PARTS, SPAN];
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
         let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0 * ROWS;
         let left: i32 = rows - row;
-        let f: Tile<f32, { [ROWS, BLOCK] }> =
-            read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
-        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
-        let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
-        let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(shape![1, BLOCK]);
-        let mean: Tile<f32, { [ROWS] }> = row_mean(f, columns, share);
-        let mean: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(mean);
-        let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
-        let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, mean, there);
-        let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
-        let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns, share);
+        let f: Tile<f32, { [PARTS, SPAN] }> =
+            read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+        let b: Tile<f32, { [PARTS, SPAN] }> = read_vector::<B, ROWS, PARTS, SPAN, EXACT>(bias, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = w + shift.broadcast(shape![PARTS, SPAN]);
+        let mean: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(f, columns, share);
+        let mean: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(mean);
+        let there: Tile<bool, { [PARTS, SPAN] }> = within::<ROWS, PARTS, SPAN>(left, columns);
+        let off: Tile<f32, { [PARTS, SPAN] }> = off_mean::<PARTS, SPAN, EXACT>(f, mean, there);
+        let square: Tile<f32, { [PARTS, SPAN] }> = off * off;
+        let variance: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(square, columns, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
-        let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
-        let y: Tile<f32, { [ROWS, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
-        write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+        let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
+        let y: Tile<f32, { [PARTS, SPAN] }> = scaled(off * r, w, b);
+        write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
     /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `layer_norm_rows`'.
@@ -83,17 +85,17 @@ pub mod layer_norm_legacy {
         let row: i32 = pid.0;
         let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) =
             long_row_moments::<E, BLOCK>(x, row, columns, pitch, share, eps);
-        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(found.0);
-        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(found.1);
+        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(found.0);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(found.1);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
-            let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, false>(bias, first, left);
+                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
+            let b: Tile<f32, { [1, BLOCK] }> = read_piece::<B, BLOCK>(bias, first, left);
             let w: Tile<f32, { [1, BLOCK] }> = w + shift.broadcast(tile);
             let y: Tile<f32, { [1, BLOCK] }> = scaled((f - center) * r, w, b);
-            write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+            write::<E, 1, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
         }
     }
 }

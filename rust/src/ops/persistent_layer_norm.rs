@@ -17,8 +17,10 @@ pub mod persistent_layer_norm {
         E: ElementType,
         W: ElementType,
         B: ElementType,
+        const CHUNKS: i32,
         const ROWS: i32,
-        const BLOCK: i32,
+        const PARTS: i32,
+        const SPAN: i32,
         const ALIGN: i32,
         const EXACT: bool,
         const GIVEN: bool,
@@ -35,34 +37,36 @@ pub mod persistent_layer_norm {
         share: f32,
         eps: f32,
     ) {
-        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
         let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0 * ROWS;
         let left: i32 = rows - row;
-        let f: Tile<f32, { [ROWS, BLOCK] }> =
-            read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
-        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
-        let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, EXACT>(bias, 0i32, columns);
-        let center: Tile<f32, { [ROWS] }> =
-            if GIVEN { read_column::<ROWS, EXACT>(mean, row, left) } else { row_mean(f, columns, share) };
-        let wide_center: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(center);
-        let there: Tile<bool, { [ROWS, BLOCK] }> = within::<ROWS, BLOCK>(left, columns);
-        let off: Tile<f32, { [ROWS, BLOCK] }> = off_mean::<ROWS, BLOCK, EXACT>(f, wide_center, there);
+        let f: Tile<f32, { [PARTS, SPAN] }> =
+            read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+        let b: Tile<f32, { [PARTS, SPAN] }> = read_vector::<B, ROWS, PARTS, SPAN, EXACT>(bias, columns);
+        let center: Tile<f32, { [ROWS] }> = if GIVEN {
+            read_column::<ROWS, EXACT>(mean, row, left)
+        } else {
+            row_mean::<CHUNKS, ROWS, PARTS, SPAN>(f, columns, share)
+        };
+        let wide_center: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(center);
+        let there: Tile<bool, { [PARTS, SPAN] }> = within::<ROWS, PARTS, SPAN>(left, columns);
+        let off: Tile<f32, { [PARTS, SPAN] }> = off_mean::<PARTS, SPAN, EXACT>(f, wide_center, there);
         let r: Tile<f32, { [ROWS] }> = if GIVEN {
             read_column::<ROWS, EXACT>(rstd, row, left)
         } else {
-            let square: Tile<f32, { [ROWS, BLOCK] }> = off * off;
-            let variance: Tile<f32, { [ROWS] }> = row_mean(square, columns, share);
+            let square: Tile<f32, { [PARTS, SPAN] }> = off * off;
+            let variance: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(square, columns, share);
             let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
             write_column::<ROWS, EXACT>(mean, center, row, left);
             write_column::<ROWS, EXACT>(rstd, r, row, left);
             r
         };
-        let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
-        let y: Tile<f32, { [ROWS, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
-        write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+        let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
+        let y: Tile<f32, { [PARTS, SPAN] }> = scaled(off * r, w, b);
+        write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
     /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `persistent_layer_norm_rows`'.
@@ -101,16 +105,16 @@ pub mod persistent_layer_norm {
             write_column::<1, true>(rstd, found.1, row, 1i32);
             found
         };
-        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(known.0);
-        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(known.1);
+        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(known.0);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(known.1);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
-            let b: Tile<f32, { [1, BLOCK] }> = read_vector::<B, BLOCK, false>(bias, first, left);
+                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
+            let b: Tile<f32, { [1, BLOCK] }> = read_piece::<B, BLOCK>(bias, first, left);
             let y: Tile<f32, { [1, BLOCK] }> = scaled((f - center) * r, w, b);
-            write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+            write::<E, 1, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
         }
     }
 }

@@ -12,15 +12,18 @@ pub mod rms_norm {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). BLOCK >= columns; columns and pitch
-    /// are multiples of ALIGN elements, which are at most 16 bytes: the width of a load. EXACT promises that no tile
-    /// overhangs: columns == BLOCK, rows a multiple of ROWS. `share` is 1 / columns. KEEP: write each row's 1 / sqrt(..) to rstd.
+    /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). CHUNKS * SPAN >= columns, PARTS ==
+    /// CHUNKS * ROWS; columns and pitch are multiples of ALIGN elements, which are at most 16 bytes: the width of a load.
+    /// EXACT promises that no tile overhangs: columns == CHUNKS * SPAN, rows a multiple of ROWS. `share` is 1 / columns.
+    /// KEEP: write each row's 1 / sqrt(..) to rstd.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_rows<
         E: ElementType,
         W: ElementType,
+        const CHUNKS: i32,
         const ROWS: i32,
-        const BLOCK: i32,
+        const PARTS: i32,
+        const SPAN: i32,
         const ALIGN: i32,
         const EXACT: bool,
         const KEEP: bool,
@@ -41,20 +44,19 @@ pub mod rms_norm {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0 * ROWS;
         let left: i32 = rows - row;
-        let f: Tile<f32, { [ROWS, BLOCK] }> =
-            read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
-        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
-        let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(shape![1, BLOCK]);
-        let square: Tile<f32, { [ROWS, BLOCK] }> = f * f;
-        let square: Tile<f32, { [ROWS] }> = row_mean(square, columns, share);
+        let f: Tile<f32, { [PARTS, SPAN] }> =
+            read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = w + offset.broadcast(shape![PARTS, SPAN]);
+        let square: Tile<f32, { [PARTS, SPAN] }> = f * f;
+        let square: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(square, columns, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(square, eps);
         if KEEP {
             write_column::<ROWS, EXACT>(rstd, r, row, left);
         }
-        let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
-        let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(shape![ROWS, BLOCK]);
-        let y: Tile<f32, { [ROWS, BLOCK] }> = f * r * w;
-        write::<E, ROWS, BLOCK, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+        let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
+        let y: Tile<f32, { [PARTS, SPAN] }> = f * r * w;
+        write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
     /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `rms_norm_rows`'.
@@ -84,23 +86,23 @@ pub mod rms_norm {
         let mut squares: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, tile);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, columns - first);
+                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, columns - first);
             squares = squares + f * f;
         }
-        let square: Tile<f32, { [1] }> = row_mean(squares, columns, share);
+        let square: Tile<f32, { [1] }> = row_mean::<1, 1, 1, BLOCK>(squares, columns, share);
         let r: Tile<f32, { [1] }> = inverse_root(square, eps);
         if KEEP {
             write_column::<1, true>(rstd, r, row, 1i32);
         }
-        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(r);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(r);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
+                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
             let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(tile);
             let y: Tile<f32, { [1, BLOCK] }> = f * r * w;
-            write::<E, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+            write::<E, 1, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
         }
     }
 
@@ -134,30 +136,29 @@ pub mod rms_norm {
         let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
-        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, EXACT>(weight, 0i32, columns);
-        let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(tile);
+        let w: Tile<f32, { [ROWS, BLOCK] }> = read_vector::<W, ROWS, ROWS, BLOCK, EXACT>(weight, columns);
         let mut dw: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, tile);
         for i in (pid.0..ceil_div(rows, ROWS)).step_by(blocks.0 as usize) {
             let row: i32 = i * ROWS;
             let left: i32 = rows - row;
             let f: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, BLOCK, EXACT>(x, ahead(row, x_pitch, 0i32), x_pitch, left, columns);
+                read::<E, ROWS, ROWS, BLOCK, EXACT>(x, ahead(row, x_pitch, 0i32), x_pitch, left, columns);
             let g: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, BLOCK, EXACT>(dy, ahead(row, dy_pitch, 0i32), dy_pitch, left, columns);
+                read::<E, ROWS, ROWS, BLOCK, EXACT>(dy, ahead(row, dy_pitch, 0i32), dy_pitch, left, columns);
             let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, EXACT>(rstd, row, left);
-            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
+            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(r);
             let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
             let wg: Tile<f32, { [ROWS, BLOCK] }> = w * g;
             let dot: Tile<f32, { [ROWS, BLOCK] }> = xn * wg;
-            let dot: Tile<f32, { [ROWS] }> = row_mean(dot, columns, share);
-            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(dot);
+            let dot: Tile<f32, { [ROWS] }> = row_mean::<1, ROWS, ROWS, BLOCK>(dot, columns, share);
+            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(dot);
             let d: Tile<f32, { [ROWS, BLOCK] }> = (wg - xn * dot) * r;
-            write::<E, ROWS, BLOCK, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
+            write::<E, ROWS, ROWS, BLOCK, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
             dw = dw + g * xn;
         }
         let sum: Tile<f32, { [BLOCK] }> = reduce_sum(dw, 0i32);
         let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
-        write::<f32, 1, BLOCK, EXACT>(partial, sum, ahead(pid.0, columns, 0i32), 0i32, 1i32, columns);
+        write::<f32, 1, 1, BLOCK, EXACT>(partial, sum, ahead(pid.0, columns, 0i32), 0i32, 1i32, columns);
     }
 
     /// The mean of xn * weight * dy of each row, in `dots`, for rows of any length: the grid is (rows, 1, 1).
@@ -179,18 +180,18 @@ pub mod rms_norm {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0;
         let r: Tile<f32, { [1] }> = read_column::<1, true>(rstd, row, 1i32);
-        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, BLOCK>(r);
+        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(r);
         let mut sum: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, shape![1, BLOCK]);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(x, ahead(row, x_pitch, first), 0i32, 1i32, left);
+                read::<E, 1, 1, BLOCK, false>(x, ahead(row, x_pitch, first), 0i32, 1i32, left);
             let g: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, BLOCK, false>(dy, ahead(row, dy_pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, left);
+                read::<E, 1, 1, BLOCK, false>(dy, ahead(row, dy_pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
             sum = sum + f * r * (w * g);
         }
-        let dot: Tile<f32, { [1] }> = row_mean(sum, columns, share);
+        let dot: Tile<f32, { [1] }> = row_mean::<1, 1, 1, BLOCK>(sum, columns, share);
         write_column::<1, true>(dots, dot, row, 1i32);
     }
 
@@ -224,28 +225,28 @@ pub mod rms_norm {
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
         let first: i32 = pid.0 * BLOCK;
         let wide: i32 = columns - first;
-        let w: Tile<f32, { [1, BLOCK] }> = read_vector::<W, BLOCK, false>(weight, first, wide);
+        let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, wide);
         let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(tile);
         let mut dw: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, tile);
         for i in (pid.1..ceil_div(rows, ROWS)).step_by(blocks.1 as usize) {
             let row: i32 = i * ROWS;
             let left: i32 = rows - row;
             let f: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, BLOCK, false>(x, ahead(row, x_pitch, first), x_pitch, left, wide);
+                read::<E, ROWS, ROWS, BLOCK, false>(x, ahead(row, x_pitch, first), x_pitch, left, wide);
             let g: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, BLOCK, false>(dy, ahead(row, dy_pitch, first), dy_pitch, left, wide);
+                read::<E, ROWS, ROWS, BLOCK, false>(dy, ahead(row, dy_pitch, first), dy_pitch, left, wide);
             let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, false>(rstd, row, left);
             let dot: Tile<f32, { [ROWS] }> = read_column::<ROWS, false>(dots, row, left);
-            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(r);
-            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<ROWS, BLOCK>(dot);
+            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(r);
+            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(dot);
             let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
             let d: Tile<f32, { [ROWS, BLOCK] }> = (w * g - xn * dot) * r;
-            write::<E, ROWS, BLOCK, false>(dx, d, ahead(row, columns, first), columns, left, wide);
+            write::<E, ROWS, ROWS, BLOCK, false>(dx, d, ahead(row, columns, first), columns, left, wide);
             dw = dw + g * xn;
         }
         let sum: Tile<f32, { [BLOCK] }> = reduce_sum(dw, 0i32);
         let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
-        write::<f32, 1, BLOCK, false>(partial, sum, ahead(pid.1, columns, first), 0i32, 1i32, wide);
+        write::<f32, 1, 1, BLOCK, false>(partial, sum, ahead(pid.1, columns, first), 0i32, 1i32, wide);
     }
 
     /// dw = the sum of `partial` (blocks, columns) over its rows: BLOCK columns per block, ROWS rows at a time, the grid
@@ -264,11 +265,11 @@ pub mod rms_norm {
         let mut sum: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, shape![ROWS, BLOCK]);
         for row in (0i32..blocks).step_by(ROWS as usize) {
             let f: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<f32, ROWS, BLOCK, false>(partial, ahead(row, columns, first), columns, blocks - row, wide);
+                read::<f32, ROWS, ROWS, BLOCK, false>(partial, ahead(row, columns, first), columns, blocks - row, wide);
             sum = sum + f;
         }
         let total: Tile<f32, { [BLOCK] }> = reduce_sum(sum, 0i32);
         let total: Tile<f32, { [1, BLOCK] }> = total.reshape(shape![1, BLOCK]);
-        write::<W, 1, BLOCK, false>(dw, total, ahead(0i32, 0i32, first), 0i32, 1i32, wide);
+        write::<W, 1, 1, BLOCK, false>(dw, total, ahead(0i32, 0i32, first), 0i32, 1i32, wide);
     }
 }
