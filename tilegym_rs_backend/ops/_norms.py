@@ -166,29 +166,33 @@ def row_default(problem: RowProblem, machine: Machine) -> Config:
 def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Space[P, Config]:
     """Return the space of a normalisation over rows."""
     rules: tuple[Rule[Any, Config], ...] = (
-        Rule("a row fits one tile", lambda p, c, _: not c.chunk or row_block(p.x) > max(c.chunk, 16384)),
+        Rule("chunk: a row fits half a tile", lambda p, c, _: not c.chunk or row_block(p.x) >= LONGEST_TILE),
         Rule("a row does not fit one tile", lambda p, c, _: c.chunk > 0 or row_block(p.x) <= LONGEST_TILE),
-        Rule(
-            "rows: so far apart that 32 bits do not number a tile",
-            lambda p, c, _: _fits_32_bits(p.x, c.rows),
-        ),
-        Rule(
-            "a thread has less than 8 or more than 64 elements, or 128 of one row",
-            lambda p, c, _: c.chunk > 0 or _per_thread(p, c) <= (64 if c.rows > 1 else 128),
-        ),
-        Rule(
-            "a thread has less than 16 bytes",
-            lambda p, c, _: c.rows == 1 or _per_thread(p, c) * _size(p.x) >= 16,
-        ),
-        Rule(
-            "occupancy: registers are short with 64 elements a thread and more alone",
-            lambda p, c, _: not c.occupancy or c.chunk > 0 or _per_thread(p, c) >= 64,
-        ),
+        Rule("rows: so far apart that 32 bits do not number a tile", lambda p, c, _: _fits_32_bits(p.x, c.rows)),
+        Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
         Rule(
             "folded: a warp has rows of its own, longer than its loads",
             lambda p, c, _: not c.folded or (c.rows >= c.num_worker_warps and row_block(p.x) > warp_span(p.x)),
         ),
-        Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
+        Rule(
+            "rows: more than 4 that several warps share",
+            lambda p, c, _: c.folded or c.rows <= 4 or row_block(p.x) <= warp_span(p.x),
+        ),
+        Rule(
+            "a thread has less than 16 bytes, or less than 8 elements of a row of its block",
+            lambda p, c, _: (
+                c.chunk > 0
+                or _per_thread(p, c) >= (16 // _size(p.x) if c.rows > 1 else 8 if c.num_worker_warps > 4 else 0)
+            ),
+        ),
+        Rule(
+            "a thread has more than 64 elements, or 128 of one row",
+            lambda p, c, _: c.chunk > 0 or _per_thread(p, c) <= (64 if c.rows > 1 else 128),
+        ),
+        Rule(
+            "occupancy: other than what leaves a thread of 64 elements and more twice as many registers",
+            lambda p, c, _: not c.occupancy or c.chunk > 0 or _registers(c) == 2 * _per_thread(p, c) >= 128,
+        ),
     )
     return Space(
         name=name,
@@ -197,10 +201,10 @@ def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Spac
             {
                 "rows": (1, 2, 4, 8, 16, 32, 64, 128),
                 "folded": (False, True),
-                "occupancy": (0, 2, 4),
+                "occupancy": (0, 1, 2, 4),
                 "num_worker_warps": (4, 8),
             },
-            {"chunk": (4096, 8192), "occupancy": (1, 2, 4), "num_worker_warps": (4, 8)},
+            {"chunk": (4096, 8192), "occupancy": (2, 4), "num_worker_warps": (8,)},
         ),
         rules=rules,
         default=row_default,
@@ -240,6 +244,11 @@ def row_work(problem: RowProblem, config: Config, machine: Machine) -> Work:
 
 def _per_thread(problem: RowProblem, config: Config) -> float:
     return config.rows * row_block(problem.x) / (32 * (config.num_worker_warps or 4))
+
+
+def _registers(config: Config) -> int:
+    """Return what a thread of a multiprocessor with 65536 registers has at the configuration's occupancy."""
+    return 65536 // (32 * (config.num_worker_warps or 4) * config.occupancy)
 
 
 def _fits_32_bits(x: TensorMeta, rows: int) -> bool:
