@@ -127,17 +127,19 @@ def row_constants(x: TensorMeta, config: Config) -> dict[str, int]:
     """Return the constants and hints that all kernels over whole rows, or all over chunks, have."""
     if config.chunk:
         return {"BLOCK": config.chunk, "ALIGN": load_width(x), **hints(config)}
-    rows, columns = x.shape
+    return {**tile_constants(x, config.rows, config.folded), "ALIGN": load_width(x), **hints(config)}
+
+
+def tile_constants(x: TensorMeta, rows: int, folded: bool) -> dict[str, int]:
+    """Return the constants of a tile of whole rows."""
     block = row_block(x)
-    span = min(block, warp_span(x)) if config.folded else block
+    span = min(block, warp_span(x)) if folded else block
     return {
         "CHUNKS": block // span,
-        "ROWS": config.rows,
-        "PARTS": block // span * config.rows,
+        "ROWS": rows,
+        "PARTS": block // span * rows,
         "SPAN": span,
-        "ALIGN": load_width(x),
-        "EXACT": int(columns == block and rows % config.rows == 0),
-        **hints(config),
+        "EXACT": int(x.shape[1] == block and x.shape[0] % rows == 0),
     }
 
 

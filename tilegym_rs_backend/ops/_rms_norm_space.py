@@ -26,6 +26,8 @@ from ._norms import row_constants
 from ._norms import row_grid
 from ._norms import row_scalars
 from ._norms import row_space
+from ._norms import tile_constants
+from ._norms import warp_span
 
 LONGEST_BACKWARD_TILE = 8192
 """Columns of the longest row that the backward holds in one tile: x, dy, the weight and its gradient."""
@@ -53,10 +55,12 @@ class BackwardProblem(NamedTuple):
 class BackwardConfig:
     """Rows of a tile of whole rows, hints; with ``strip``: columns of a strip of rows that do not fit one tile.
 
+    ``folded``: each warp has rows of its own.
     There are `occupancy` blocks per multiprocessor, over the strips too.
     """
 
     rows: int
+    folded: bool = False
     strip: int = 0
     occupancy: int = 1
     num_worker_warps: int = 0
@@ -107,14 +111,7 @@ def backward_launch(problem: BackwardProblem, config: BackwardConfig, machine: M
     if config.strip:
         options = {"ROWS": config.rows, "BLOCK": config.strip, "ALIGN": width, **hints(config)}
         return Launch(kernels.rms_norm_backward_strips, (ceil_div(columns, config.strip), parts, 1), args, options)
-    block = row_block(problem.x)
-    options = {
-        "ROWS": config.rows,
-        "BLOCK": block,
-        "ALIGN": width,
-        "EXACT": int(columns == block and rows % config.rows == 0),
-        **hints(config),
-    }
+    options = {**tile_constants(problem.x, config.rows, config.folded), "ALIGN": width, **hints(config)}
     return Launch(kernels.rms_norm_backward, (parts, 1, 1), {**args, "share": 1.0 / columns}, options)
 
 
@@ -163,9 +160,14 @@ def backward_default(problem: BackwardProblem, machine: Machine) -> BackwardConf
     if block > LONGEST_BACKWARD_TILE:
         return BackwardConfig(4, strip=512, occupancy=4, num_worker_warps=4)
     if block > 2048:
-        return BackwardConfig(1, occupancy=8192 // block, num_worker_warps=8)
+        return BackwardConfig(1, occupancy=2, num_worker_warps=8 if block == 4096 else 4)
+    folded = warp_span(problem.x) < block <= 1024 and problem.x.shape[0] >= 8 * machine.sm_count
+    if folded and not _far(problem, BackwardConfig(4)):
+        return BackwardConfig(4, folded, occupancy=3 if block == 1024 else 4, num_worker_warps=4)
     rows = 2048 // block
-    while rows > 1 and ceil_div(problem.x.shape[0], rows) < 2 * machine.sm_count:
+    while rows > 1 and (
+        ceil_div(problem.x.shape[0], rows) < 2 * machine.sm_count or _far(problem, BackwardConfig(rows))
+    ):
         rows //= 2
     return BackwardConfig(rows, occupancy=4, num_worker_warps=4)
 
@@ -200,7 +202,12 @@ BACKWARD: Space[BackwardProblem, BackwardConfig] = Space(
     name="rms_norm_backward",
     config=BackwardConfig,
     axes=(
-        {"rows": (1, 2, 4, 8, 16, 32), "occupancy": (1, 2, 3, 4, 6), "num_worker_warps": (4, 8)},
+        {
+            "rows": (1, 2, 4, 8, 16, 32),
+            "folded": (False, True),
+            "occupancy": (2, 3, 4, 6),
+            "num_worker_warps": (4, 8),
+        },
         {"rows": (2, 4, 8), "strip": (256, 512, 1024), "occupancy": (4,), "num_worker_warps": (4,)},
     ),
     rules=(
@@ -208,12 +215,25 @@ BACKWARD: Space[BackwardProblem, BackwardConfig] = Space(
             "a row fits one tile, or does not",
             lambda p, c, _: (c.strip > 0) == (row_block(p.x) > LONGEST_BACKWARD_TILE),
         ),
-        Rule("a thread has less than 4 or more than 32 elements", lambda p, c, _: 4 <= _per_thread(p, c) <= 32),
+        Rule(
+            "a thread has less than 8 or more than 32 elements, or 64 of one row",
+            lambda p, c, _: 8 <= _per_thread(p, c) <= (32 if c.rows > 1 else 64),
+        ),
+        Rule(
+            "folded: a warp has rows of its own, longer than its loads",
+            lambda p, c, _: not c.folded or (c.rows >= c.num_worker_warps and row_block(p.x) > warp_span(p.x)),
+        ),
+        Rule(
+            "rows: more than 2 that several warps share",
+            lambda p, c, _: c.folded or c.strip > 0 or c.rows <= 2 or row_block(p.x) <= warp_span(p.x),
+        ),
         Rule("rows: so far apart that 32 bits do not number a tile's elements", lambda p, c, _: not _far(p, c)),
         Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
         Rule(
-            "occupancy: a multiprocessor has less than 256 or more than 1024 threads, or too few registers",
-            lambda p, c, _: 256 <= c.occupancy * c.num_worker_warps * 32 <= min(1024, 16384 / _per_thread(p, c)),
+            "occupancy: a thread has less than 4 registers for each element, or more than 8",
+            lambda p, c, _: (
+                c.strip > 0 or 3.5 <= 65536 / (32 * c.num_worker_warps * c.occupancy * _per_thread(p, c)) <= 9
+            ),
         ),
     ),
     default=backward_default,

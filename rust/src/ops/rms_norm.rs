@@ -107,14 +107,16 @@ pub mod rms_norm {
     }
 
     /// dx = rstd * (weight * dy - xn * mean(xn * weight * dy)) with xn = x * rstd, and of each block the sum of dy * xn
-    /// over its rows, in `partial` (blocks, columns). Tiles of ROWS whole rows, strided by the grid (blocks, 1, 1).
-    /// ALIGN, EXACT and share are `rms_norm_rows`', dy's pitch included.
+    /// over its rows, in `partial` (blocks, columns). Tiles of ROWS whole rows, strided by the grid (blocks, 1, 1). The
+    /// rest is `rms_norm_rows`', dy's pitch included.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_backward<
         E: ElementType,
         W: ElementType,
+        const CHUNKS: i32,
         const ROWS: i32,
-        const BLOCK: i32,
+        const PARTS: i32,
+        const SPAN: i32,
         const ALIGN: i32,
         const EXACT: bool,
     >(
@@ -130,35 +132,34 @@ pub mod rms_norm {
         x_pitch: i32,
         share: f32,
     ) {
-        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
         let dy_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(dy_pitch) };
         let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
-        let w: Tile<f32, { [ROWS, BLOCK] }> = read_vector::<W, ROWS, ROWS, BLOCK, EXACT>(weight, columns);
-        let mut dw: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, tile);
+        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+        let mut dw: Tile<f32, { [PARTS, SPAN] }> = constant(0.0f32, shape![PARTS, SPAN]);
         for i in (pid.0..ceil_div(rows, ROWS)).step_by(blocks.0 as usize) {
             let row: i32 = i * ROWS;
             let left: i32 = rows - row;
-            let f: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, ROWS, BLOCK, EXACT>(x, ahead(row, x_pitch, 0i32), x_pitch, left, columns);
-            let g: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, ROWS, BLOCK, EXACT>(dy, ahead(row, dy_pitch, 0i32), dy_pitch, left, columns);
+            let f: Tile<f32, { [PARTS, SPAN] }> =
+                read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, x_pitch, 0i32), x_pitch, left, columns);
+            let g: Tile<f32, { [PARTS, SPAN] }> =
+                read::<E, ROWS, PARTS, SPAN, EXACT>(dy, ahead(row, dy_pitch, 0i32), dy_pitch, left, columns);
             let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, EXACT>(rstd, row, left);
-            let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(r);
-            let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
-            let wg: Tile<f32, { [ROWS, BLOCK] }> = w * g;
-            let dot: Tile<f32, { [ROWS, BLOCK] }> = xn * wg;
-            let dot: Tile<f32, { [ROWS] }> = row_mean::<1, ROWS, ROWS, BLOCK>(dot, columns, share);
-            let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(dot);
-            let d: Tile<f32, { [ROWS, BLOCK] }> = (wg - xn * dot) * r;
-            write::<E, ROWS, ROWS, BLOCK, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
+            let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
+            let xn: Tile<f32, { [PARTS, SPAN] }> = f * r;
+            let wg: Tile<f32, { [PARTS, SPAN] }> = w * g;
+            let dot: Tile<f32, { [PARTS, SPAN] }> = xn * wg;
+            let dot: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(dot, columns, share);
+            let dot: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(dot);
+            let d: Tile<f32, { [PARTS, SPAN] }> = (wg - xn * dot) * r;
+            write::<E, ROWS, PARTS, SPAN, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
             dw = dw + g * xn;
         }
-        let sum: Tile<f32, { [BLOCK] }> = reduce_sum(dw, 0i32);
-        let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
-        write::<f32, 1, 1, BLOCK, EXACT>(partial, sum, ahead(pid.0, columns, 0i32), 0i32, 1i32, columns);
+        let sum: Tile<f32, { [CHUNKS, ROWS, SPAN] }> = dw.reshape(shape![CHUNKS, ROWS, SPAN]);
+        let sum: Tile<f32, { [CHUNKS, SPAN] }> = reduce_sum(sum, 1i32);
+        write::<f32, 1, CHUNKS, SPAN, EXACT>(partial, sum, ahead(pid.0, columns, 0i32), 0i32, 1i32, columns);
     }
 
     /// The mean of xn * weight * dy of each row, in `dots`, for rows of any length: the grid is (rows, 1, 1).
