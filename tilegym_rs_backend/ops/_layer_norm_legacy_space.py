@@ -12,6 +12,7 @@ from ..tuning.space import Launch
 from ..tuning.space import Space
 from ._common import contiguous_meta
 from ._norms import Config
+from ._norms import layer_norm_middle
 from ._norms import row_constants
 from ._norms import row_grid
 from ._norms import row_scalars
@@ -44,4 +45,4 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     return Launch(kernel, row_grid(x, config), args, row_constants(x, config))
 
 
-SPACE: Space[Problem, Config] = row_space("layer_norm_legacy", launch)
+SPACE: Space[Problem, Config] = row_space("layer_norm_legacy", launch, layer_norm_middle)

@@ -6,6 +6,7 @@ The kernels hold whole rows in a tile, or read a long row twice in chunks.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -150,23 +151,41 @@ def row_scalars(x: TensorMeta, config: Config) -> dict[str, int | float]:
     return extents if config.chunk else {"rows": rows, **extents}
 
 
-def row_default(problem: RowProblem, machine: Machine) -> Config:
-    """Return the shipped configuration: bytes in flight are what counts, so it is the same for all architectures."""
+def row_default(problem: RowProblem, machine: Machine, middle: Callable[[int, int], Config]) -> Config:
+    """Return the shipped configuration, as measured on an H200 (docs/results) for 2-byte elements.
+
+    Bytes in flight are what counts, so it is the same for all architectures.
+
+    Args:
+        problem: the problem.
+        machine: where it runs.
+        middle: the configuration of rows of 1024 to 8192 columns, by the columns of a tile and the number of rows.
+    """
     x = problem.x
-    block = row_block(x)
+    block, rows = row_block(x), x.shape[0]
     if block > LONGEST_TILE:
         return Config(chunk=8192, occupancy=2, num_worker_warps=8)
-    if block > 4096:
-        return Config(occupancy={16384: 2, 32768: 1}.get(block, 0), num_worker_warps=8)
-    folded = warp_span(x) < block <= 2048
-    rows = 4 if folded else max(1, 4096 // block // (_size(x) // 2))
-    while rows > 1 and (ceil_div(x.shape[0], rows) < 2 * machine.sm_count or not _fits_32_bits(x, rows)):
-        rows //= 2  # few rows: more blocks are worth more than full tiles
-    return Config(rows, folded and rows == 4, num_worker_warps=4)
+    if block > 8192:
+        return Config(occupancy=2 if block == 16384 else 1, num_worker_warps=8)
+    if block > 512:
+        config = middle(block, rows)
+        config = dataclasses.replace(config, rows=max(config.rows * 2 // _size(x), 1))
+    elif block > warp_span(x):
+        config = Config(4, True, num_worker_warps=4)
+    elif rows < 65536:
+        config = Config((1024 if rows < 16384 else 2048) // block, num_worker_warps=4)
+    else:
+        config = Config(8192 // block, num_worker_warps=8)
+    tile = config.rows
+    while tile > 1 and (ceil_div(rows, tile) < 2 * machine.sm_count or not _fits_32_bits(x, tile)):
+        tile //= 2  # few rows: more blocks are worth more than full tiles
+    return dataclasses.replace(config, rows=tile, folded=config.folded and tile >= config.num_worker_warps)
 
 
-def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Space[P, Config]:
-    """Return the space of a normalisation over rows."""
+def row_space(
+    name: str, launch: Callable[[P, Config, Machine], Launch], middle: Callable[[int, int], Config]
+) -> Space[P, Config]:
+    """Return the space of a normalisation over rows; for `middle` see `row_default`."""
     rules: tuple[Rule[Any, Config], ...] = (
         Rule("chunk: a row fits half a tile", lambda p, c, _: not c.chunk or row_block(p.x) >= LONGEST_TILE),
         Rule("a row does not fit one tile", lambda p, c, _: c.chunk > 0 or row_block(p.x) <= LONGEST_TILE),
@@ -209,12 +228,21 @@ def row_space(name: str, launch: Callable[[P, Config, Machine], Launch]) -> Spac
             {"chunk": (4096, 8192), "occupancy": (2, 4), "num_worker_warps": (8,)},
         ),
         rules=rules,
-        default=row_default,
+        default=lambda problem, machine: row_default(problem, machine, middle),
         launch=launch,
         bucket=row_bucket,
         work=row_work,
         on_first_call=False,
     )
+
+
+def layer_norm_middle(block: int, rows: int) -> Config:
+    """Return what was fastest for a layer norm's rows of 1024 to 8192 columns."""
+    if block == 1024:
+        return Config(8, True, num_worker_warps=4)
+    if block == 4096:
+        return Config(2 if rows < 8192 else 4, num_worker_warps=8)
+    return Config(2 if block == 2048 else 1, num_worker_warps=4)
 
 
 def row_bucket(problem: RowProblem) -> dict[str, Value]:

@@ -14,6 +14,7 @@ from ..tuning.space import Launch
 from ..tuning.space import Space
 from ._common import contiguous_meta
 from ._norms import Config
+from ._norms import layer_norm_middle
 from ._norms import row_constants
 from ._norms import row_grid
 from ._norms import row_scalars
@@ -48,4 +49,4 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     return Launch(kernel, row_grid(x, config), args, {**row_constants(x, config), "GIVEN": int(bool(problem.given))})
 
 
-SPACE: Space[Problem, Config] = row_space("persistent_layer_norm", launch)
+SPACE: Space[Problem, Config] = row_space("persistent_layer_norm", launch, layer_norm_middle)

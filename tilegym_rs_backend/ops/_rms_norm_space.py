@@ -29,8 +29,8 @@ from ._norms import row_space
 from ._norms import tile_constants
 from ._norms import warp_span
 
-LONGEST_BACKWARD_TILE = 8192
-"""Columns of the longest row that the backward holds in one tile: x, dy, the weight and its gradient."""
+LONGEST_BACKWARD_TILE = 16384
+"""Bytes of the longest row of x that the backward holds in one tile, with dy, the weight and its gradient."""
 
 
 class Problem(NamedTuple):
@@ -80,6 +80,17 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     }
     kernel = kernels.rms_norm_long if config.chunk else kernels.rms_norm_rows
     return Launch(kernel, row_grid(x, config), args, {**row_constants(x, config), "KEEP": int(problem.keep)})
+
+
+def middle(block: int, rows: int) -> Config:
+    """Return what was fastest for rows of 1024 to 8192 columns."""
+    if block == 1024:
+        return Config(4 if rows < 16384 else 2, num_worker_warps=4)
+    if block == 2048:
+        return Config(num_worker_warps=4)
+    if block == 4096:
+        return Config(1 if rows < 16384 else 4, num_worker_warps=8)
+    return Config(num_worker_warps=4) if rows < 32768 else Config(2, num_worker_warps=8)
 
 
 def blocks(problem: BackwardProblem, config: BackwardConfig, machine: Machine) -> int:
@@ -155,18 +166,17 @@ def sum_launch(problem: BackwardProblem, parts: int) -> Launch:
 
 
 def backward_default(problem: BackwardProblem, machine: Machine) -> BackwardConfig:
-    """Return the shipped configuration."""
+    """Return the shipped configuration, as measured on an H200 (docs/results) for 2-byte elements."""
     block = row_block(problem.x)
-    if block > LONGEST_BACKWARD_TILE:
+    if not _fits_tile(problem):
         return BackwardConfig(4, strip=512, occupancy=4, num_worker_warps=4)
-    if block > 2048:
-        return BackwardConfig(1, occupancy=2, num_worker_warps=8 if block == 4096 else 4)
-    folded = warp_span(problem.x) < block <= 1024 and problem.x.shape[0] >= 8 * machine.sm_count
-    if folded and not _far(problem, BackwardConfig(4)):
-        return BackwardConfig(4, folded, occupancy=3 if block == 1024 else 4, num_worker_warps=4)
-    rows = 2048 // block
+    if block > 1024:
+        # With a mask 6 blocks of 2048 columns would spill.
+        occupancy = {2048: 6 if problem.x.shape[1] == block else 4, 4096: 3, 8192: 2}[block]
+        return BackwardConfig(1, occupancy=occupancy, num_worker_warps=4)
+    rows = 4096 // block
     while rows > 1 and (
-        ceil_div(problem.x.shape[0], rows) < 2 * machine.sm_count or _far(problem, BackwardConfig(rows))
+        ceil_div(problem.x.shape[0], rows) < 4 * machine.sm_count or _far(problem, BackwardConfig(rows))
     ):
         rows //= 2
     return BackwardConfig(rows, occupancy=4, num_worker_warps=4)
@@ -192,11 +202,15 @@ def _per_thread(problem: BackwardProblem, config: BackwardConfig) -> float:
     return config.rows * (config.strip or row_block(problem.x)) / (32 * (config.num_worker_warps or 4))
 
 
+def _fits_tile(problem: BackwardProblem) -> bool:
+    return row_block(problem.x) * problem.x.dtype.itemsize <= LONGEST_BACKWARD_TILE
+
+
 def _far(problem: BackwardProblem, config: BackwardConfig) -> bool:
     return config.rows > 1 and config.rows * max(problem.x.strides[0], problem.dy.strides[0]) >= 2**31
 
 
-SPACE: Space[Problem, Config] = row_space("rms_norm", launch)
+SPACE: Space[Problem, Config] = row_space("rms_norm", launch, middle)
 
 BACKWARD: Space[BackwardProblem, BackwardConfig] = Space(
     name="rms_norm_backward",
@@ -213,7 +227,7 @@ BACKWARD: Space[BackwardProblem, BackwardConfig] = Space(
     rules=(
         Rule(
             "a row fits one tile, or does not",
-            lambda p, c, _: (c.strip > 0) == (row_block(p.x) > LONGEST_BACKWARD_TILE),
+            lambda p, c, _: (c.strip > 0) != _fits_tile(p),
         ),
         Rule(
             "a thread has less than 8 or more than 32 elements, or 64 of one row",
@@ -224,8 +238,8 @@ BACKWARD: Space[BackwardProblem, BackwardConfig] = Space(
             lambda p, c, _: not c.folded or (c.rows >= c.num_worker_warps and row_block(p.x) > warp_span(p.x)),
         ),
         Rule(
-            "rows: more than 2 that several warps share",
-            lambda p, c, _: c.folded or c.strip > 0 or c.rows <= 2 or row_block(p.x) <= warp_span(p.x),
+            "rows: more than 4 that several warps share",
+            lambda p, c, _: c.folded or c.strip > 0 or c.rows <= 4 or row_block(p.x) <= warp_span(p.x),
         ),
         Rule("rows: so far apart that 32 bits do not number a tile's elements", lambda p, c, _: not _far(p, c)),
         Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
