@@ -124,7 +124,7 @@ def test_the_suites_of_native_ops_are_big() -> None:
         assert len(suite.cases) >= 40, name
         assert sum(case.quick for case in suite.cases) >= 3, name
         dtypes = {case.dtype for case in suite.cases}
-        assert dtypes > {"f16", "bf16"}, name
+        assert dtypes > {"f16", "bf16"} or dtypes == set(suite.tolerance) == {"bf16"}, name
         assert any(case.raises for case in suite.cases)
         assert any(0 in case.shape for case in suite.cases)
 
