@@ -30,6 +30,18 @@ pub mod moments {
         shared(sum, count, share)
     }
 
+    /// The mean of a row in two tiles, as `row_mean`.
+    pub fn pair_mean<const MAIN: i32, const TAIL: i32>(
+        x: Tile<f32, { [1, MAIN] }>,
+        y: Tile<f32, { [1, TAIL] }>,
+        count: i32,
+        share: f32,
+    ) -> Tile<f32, { [1] }> {
+        let x: Tile<f32, { [1] }> = row_sum::<1, 1, 1, MAIN>(x);
+        let y: Tile<f32, { [1] }> = row_sum::<1, 1, 1, TAIL>(y);
+        shared(x + y, count, share)
+    }
+
     /// The mean of each column, as `row_mean`.
     pub fn column_mean<const ROWS: i32, const COLS: i32>(
         x: Tile<f32, { [ROWS, COLS] }>,

@@ -15,6 +15,7 @@ from ._norms import Config
 from ._norms import layer_norm_middle
 from ._norms import row_constants
 from ._norms import row_grid
+from ._norms import row_kernel
 from ._norms import row_scalars
 from ._norms import row_space
 
@@ -41,8 +42,8 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         "eps": problem.eps,
         "shift": problem.shift,
     }
-    kernel = kernels.layer_norm_long if config.chunk else kernels.layer_norm_rows
+    kernel = row_kernel(config, kernels.layer_norm_rows, kernels.layer_norm_long, kernels.layer_norm_pair)
     return Launch(kernel, row_grid(x, config), args, row_constants(x, config))
 
 
-SPACE: Space[Problem, Config] = row_space("layer_norm_legacy", launch, layer_norm_middle)
+SPACE: Space[Problem, Config] = row_space("layer_norm_legacy", launch, layer_norm_middle, pairs=True)

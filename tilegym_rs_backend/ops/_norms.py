@@ -42,11 +42,13 @@ LONGEST_TILE = 32768
 class Config:
     """Rows of a tile that holds whole rows, hints; with ``chunk``: the columns read at a time of rows read twice.
 
+    ``tail``: columns of a row's second tile, behind half of what a power of two has that holds it.
     ``folded``: each warp has rows of its own, in pieces that are as wide as its loads.
     """
 
     rows: int = 1
     folded: bool = False
+    tail: int = 0
     chunk: int = 0
     occupancy: int = 0
     num_worker_warps: int = 0
@@ -119,6 +121,13 @@ def warp_span(x: TensorMeta) -> int:
     return 32 * 16 // _size(x)
 
 
+def row_kernel(config: Config, rows: str, long: str, pair: str = "") -> str:
+    """Return which of a normalisation's kernels a configuration means."""
+    if config.chunk:
+        return long
+    return pair if config.tail else rows
+
+
 def row_grid(x: TensorMeta, config: Config) -> tuple[int, int, int]:
     """Return a block per tile of whole rows, or per row read in chunks."""
     return (x.shape[0] if config.chunk else ceil_div(x.shape[0], config.rows), 1, 1)
@@ -128,7 +137,16 @@ def row_constants(x: TensorMeta, config: Config) -> dict[str, int]:
     """Return the constants and hints that all kernels over whole rows, or all over chunks, have."""
     if config.chunk:
         return {"BLOCK": config.chunk, "ALIGN": load_width(x), **hints(config)}
+    if config.tail:
+        return {"MAIN": row_block(x) // 2, "TAIL": config.tail, "ALIGN": load_width(x), **hints(config)}
     return {**tile_constants(x, config.rows, config.folded), "ALIGN": load_width(x), **hints(config)}
+
+
+def pair_tail(x: TensorMeta) -> int:
+    """Return the columns of a row's second tile, 0 where two tiles would hardly be less than one."""
+    half = row_block(x) // 2
+    tail = max(next_power_of_2(max(x.shape[1] - half, 1)), 16)
+    return tail if 4096 <= half < LONGEST_TILE and tail <= half // 2 else 0
 
 
 def tile_constants(x: TensorMeta, rows: int, folded: bool) -> dict[str, int]:
@@ -148,10 +166,10 @@ def row_scalars(x: TensorMeta, config: Config) -> dict[str, int | float]:
     """Return the scalars that all kernels over whole rows, or all over chunks, take."""
     rows, columns = x.shape
     extents = {"columns": columns, "pitch": x.strides[0], "share": 1.0 / columns}
-    return extents if config.chunk else {"rows": rows, **extents}
+    return extents if config.chunk or config.tail else {"rows": rows, **extents}
 
 
-def row_default(problem: RowProblem, machine: Machine, middle: Callable[[int, int], Config]) -> Config:
+def row_default(problem: RowProblem, machine: Machine, middle: Callable[[int, int], Config], pairs: bool) -> Config:
     """Return the shipped configuration, as measured on an H200 (docs/results) for 2-byte elements.
 
     Bytes in flight are what counts, so it is the same for all architectures.
@@ -160,11 +178,16 @@ def row_default(problem: RowProblem, machine: Machine, middle: Callable[[int, in
         problem: the problem.
         machine: where it runs.
         middle: the configuration of rows of 1024 to 8192 columns, by the columns of a tile and the number of rows.
+        pairs: there is a kernel with two tiles to a row.
     """
     x = problem.x
     block, rows = row_block(x), x.shape[0]
     if block > LONGEST_TILE:
         return Config(chunk=8192, occupancy=2, num_worker_warps=8)
+    if pairs and pair_tail(x):
+        narrow = load_width(x) * _size(x) < 16  # takes more registers
+        warps = 4 if block <= 16384 else 8
+        return Config(tail=pair_tail(x), occupancy=2 if narrow or warps == 8 else 3, num_worker_warps=warps)
     if block > 8192:
         return Config(occupancy=2 if block == 16384 else 1, num_worker_warps=8)
     if block > 512:
@@ -183,12 +206,16 @@ def row_default(problem: RowProblem, machine: Machine, middle: Callable[[int, in
 
 
 def row_space(
-    name: str, launch: Callable[[P, Config, Machine], Launch], middle: Callable[[int, int], Config]
+    name: str,
+    launch: Callable[[P, Config, Machine], Launch],
+    middle: Callable[[int, int], Config],
+    pairs: bool = False,
 ) -> Space[P, Config]:
-    """Return the space of a normalisation over rows; for `middle` see `row_default`."""
+    """Return the space of a normalisation over rows; for `middle` and `pairs` see `row_default`."""
     rules: tuple[Rule[Any, Config], ...] = (
         Rule("chunk: a row fits half a tile", lambda p, c, _: not c.chunk or row_block(p.x) >= LONGEST_TILE),
         Rule("a row does not fit one tile", lambda p, c, _: c.chunk > 0 or row_block(p.x) <= LONGEST_TILE),
+        Rule("tail: another is the row's", lambda p, c, _: not c.tail or c.tail == pair_tail(p.x)),
         Rule("rows: so far apart that 32 bits do not number a tile", lambda p, c, _: _fits_32_bits(p.x, c.rows)),
         Rule("rows: few rows make few blocks", lambda p, c, m: c.rows == 1 or p.x.shape[0] >= c.rows * m.sm_count),
         Rule(
@@ -212,7 +239,7 @@ def row_space(
         ),
         Rule(
             "occupancy: other than what leaves a thread of 64 elements and more twice as many registers",
-            lambda p, c, _: not c.occupancy or c.chunk > 0 or _registers(c) == 2 * _per_thread(p, c) >= 128,
+            lambda p, c, _: not c.occupancy or c.chunk + c.tail > 0 or _registers(c) == 2 * _per_thread(p, c) >= 128,
         ),
     )
     return Space(
@@ -225,10 +252,11 @@ def row_space(
                 "occupancy": (0, 1, 2, 4),
                 "num_worker_warps": (4, 8),
             },
+            *({"tail": (16 << n,), "occupancy": (2, 3), "num_worker_warps": (4, 8)} for n in range(11 if pairs else 0)),
             {"chunk": (4096, 8192), "occupancy": (2, 4), "num_worker_warps": (8,)},
         ),
         rules=rules,
-        default=lambda problem, machine: row_default(problem, machine, middle),
+        default=lambda problem, machine: row_default(problem, machine, middle, pairs),
         launch=launch,
         bucket=row_bucket,
         work=row_work,

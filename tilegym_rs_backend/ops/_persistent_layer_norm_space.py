@@ -17,6 +17,7 @@ from ._norms import Config
 from ._norms import layer_norm_middle
 from ._norms import row_constants
 from ._norms import row_grid
+from ._norms import row_kernel
 from ._norms import row_scalars
 from ._norms import row_space
 
@@ -45,8 +46,13 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         **row_scalars(x, config),
         "eps": problem.eps,
     }
-    kernel = kernels.persistent_layer_norm_long if config.chunk else kernels.persistent_layer_norm_rows
+    kernel = row_kernel(
+        config,
+        kernels.persistent_layer_norm_rows,
+        kernels.persistent_layer_norm_long,
+        kernels.persistent_layer_norm_pair,
+    )
     return Launch(kernel, row_grid(x, config), args, {**row_constants(x, config), "GIVEN": int(bool(problem.given))})
 
 
-SPACE: Space[Problem, Config] = row_space("persistent_layer_norm", launch, layer_norm_middle)
+SPACE: Space[Problem, Config] = row_space("persistent_layer_norm", launch, layer_norm_middle, pairs=True)

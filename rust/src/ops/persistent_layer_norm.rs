@@ -69,6 +69,68 @@ pub mod persistent_layer_norm {
         write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
+    /// Rows in two tiles, one row per block: the first MAIN columns, all there, and TAIL >= columns - MAIN. A power of two
+    /// that holds a row of 10000 columns would have registers for 16384. The grid is (rows, 1, 1), the rest
+    /// `persistent_layer_norm_rows`'.
+    #[tile::entry(unchecked_accesses = true)]
+    pub unsafe fn persistent_layer_norm_pair<
+        E: ElementType,
+        W: ElementType,
+        B: ElementType,
+        const MAIN: i32,
+        const TAIL: i32,
+        const ALIGN: i32,
+        const GIVEN: bool,
+    >(
+        out: *mut E,
+        mean: *mut f32,
+        rstd: *mut f32,
+        x: *mut E,
+        weight: *mut W,
+        bias: *mut B,
+        columns: i32,
+        pitch: i32,
+        share: f32,
+        eps: f32,
+    ) {
+        let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
+        let pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(pitch) };
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0;
+        let left: i32 = columns - MAIN;
+        let f: Tile<f32, { [1, MAIN] }> = read::<E, 1, 1, MAIN, true>(x, ahead(row, pitch, 0i32), 0i32, 1i32, columns);
+        let g: Tile<f32, { [1, TAIL] }> = read::<E, 1, 1, TAIL, false>(x, ahead(row, pitch, MAIN), 0i32, 1i32, left);
+        let there: Tile<bool, { [1, TAIL] }> = within::<1, 1, TAIL>(1i32, left);
+        let center: Tile<f32, { [1] }> =
+            if GIVEN { read_column::<1, true>(mean, row, 1i32) } else { pair_mean(f, g, columns, share) };
+        let none: Tile<i64, { [] }> = ahead(0i32, 0i32, 0i32);
+        let wide: Tile<f32, { [1, MAIN] }> = over_columns::<1, 1, 1, MAIN>(center);
+        let f: Tile<f32, { [1, MAIN] }> = f - wide;
+        let wide: Tile<f32, { [1, TAIL] }> = over_columns::<1, 1, 1, TAIL>(center);
+        let g: Tile<f32, { [1, TAIL] }> = off_mean::<1, TAIL, false>(g, wide, there);
+        let factor: Tile<f32, { [1] }> = if GIVEN {
+            read_column::<1, true>(rstd, row, 1i32)
+        } else {
+            let square: Tile<f32, { [1, MAIN] }> = f * f;
+            let tail: Tile<f32, { [1, TAIL] }> = g * g;
+            let variance: Tile<f32, { [1] }> = pair_mean(square, tail, columns, share);
+            let r: Tile<f32, { [1] }> = inverse_root(variance, eps);
+            write_column::<1, true>(mean, center, row, 1i32);
+            write_column::<1, true>(rstd, r, row, 1i32);
+            r
+        };
+        let r: Tile<f32, { [1, MAIN] }> = over_columns::<1, 1, 1, MAIN>(factor);
+        let w: Tile<f32, { [1, MAIN] }> = read::<W, 1, 1, MAIN, true>(weight, none, 0i32, 1i32, columns);
+        let b: Tile<f32, { [1, MAIN] }> = read::<B, 1, 1, MAIN, true>(bias, none, 0i32, 1i32, columns);
+        let y: Tile<f32, { [1, MAIN] }> = scaled(f * r, w, b);
+        write::<E, 1, 1, MAIN, true>(out, y, ahead(row, columns, 0i32), 0i32, 1i32, columns);
+        let r: Tile<f32, { [1, TAIL] }> = over_columns::<1, 1, 1, TAIL>(factor);
+        let w: Tile<f32, { [1, TAIL] }> = read_piece::<W, TAIL>(weight, MAIN, left);
+        let b: Tile<f32, { [1, TAIL] }> = read_piece::<B, TAIL>(bias, MAIN, left);
+        let y: Tile<f32, { [1, TAIL] }> = scaled(g * r, w, b);
+        write::<E, 1, 1, TAIL, false>(out, y, ahead(row, columns, MAIN), 0i32, 1i32, left);
+    }
+
     /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `persistent_layer_norm_rows`'.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn persistent_layer_norm_long<
