@@ -55,6 +55,7 @@ def _more() -> list[Case]:
     found += cases(_OP, ("f32",), [(2, 16384)])
     found += [case(_OP, "f16", (64, 500), layout=layout, structural=False) for layout in _LAYOUTS]
     found += cases(_OP, ("bf16",), [(3, 40000)])  # read twice
+    found += cases(_OP, ("f16",), [(5, 5000), (3, 9001)])  # in two tiles
     found += [case(_OP, "f16", (2, 8, 24), layout="transposed", structural=False)]
     found += cases(_OP, ("f32",), [(0, 128), (8, 0)], structural=False)
     found += cases(_OP, ("f16",), [(2**31, 8), (2, 2**31)], raises=I32, structural=False)
