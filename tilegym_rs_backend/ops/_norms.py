@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the normalisations over rows share: how rows lie, the checks of their arguments, and the space of their kernels.
+"""What the normalisations over rows share: the space of their kernels, and defaults.
 
 The kernels hold whole rows in a tile, or read a long row twice in chunks.
 """
@@ -14,11 +14,7 @@ from typing import Any
 from typing import Protocol
 from typing import TypeVar
 
-import torch
-
-from ..errors import LaunchError
 from ..tensors import TensorMeta
-from ..tensors import check_extents
 from ..tensors import dtype_name
 from ..tuning.machine import Machine
 from ..tuning.space import Launch
@@ -28,9 +24,7 @@ from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
 from ..tuning.space import hints
-from ._common import as_rows
 from ._common import ceil_div
-from ._common import check_dtype
 from ._common import elements_per_load
 from ._common import next_power_of_2
 
@@ -67,43 +61,6 @@ class RowProblem(Protocol):
 
 
 P = TypeVar("P", bound=RowProblem)
-
-
-def unit_rows(x: torch.Tensor, op: str, name: str) -> torch.Tensor:
-    """Return `x` as (rows, columns) over its last axis, columns next to one another: a view or a contiguous copy."""
-    if x.dim() == 0:
-        raise LaunchError(f"{op}: {name} has no axis to normalise over (0 dimensions)", rc=-6)
-    rows = as_rows(x)
-    return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
-
-
-def row_meta(
-    op: str, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, aligned: bool
-) -> TensorMeta:
-    """Return the metadata of what `unit_rows` gave; a stride that does not count is the one of contiguous memory.
-
-    Raises:
-        LaunchError: a dtype, extent or stride that the kernels cannot take.
-    """
-    check_dtype(op, name, dtype)
-    check_extents(name, op, tuple(shape), tuple(strides))
-    rows, columns = shape
-    return TensorMeta((rows, columns), (strides[0] if rows > 1 else columns, 1), dtype, aligned)
-
-
-def vector_meta(
-    op: str, name: str, shape: tuple[int, ...], dtype: torch.dtype, aligned: bool, columns: int
-) -> TensorMeta:
-    """Return the metadata of a contiguous parameter with one element per column.
-
-    Raises:
-        ValueError: another number of elements or axes.
-        LaunchError: a dtype that the kernels cannot take.
-    """
-    if tuple(shape) != (columns,):
-        raise ValueError(f"{op}: {name} has shape {tuple(shape)}, expected ({columns},): one element per column")
-    check_dtype(op, name, dtype)
-    return TensorMeta((columns,), (1,), dtype, aligned)
 
 
 def load_width(*rows: TensorMeta) -> int:

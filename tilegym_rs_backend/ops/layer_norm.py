@@ -33,7 +33,7 @@ from ._common import refuse_unknown
 from ._layer_norm_legacy_space import SPACE as ROWS
 from ._layer_norm_space import SPACE
 from ._layer_norm_space import Problem
-from ._norms import vector_meta
+from ._rows import vector_meta
 
 OP = "layer_norm"
 

@@ -26,9 +26,9 @@ from ._common import inspect
 from ._common import refuse_unknown
 from ._layer_norm_legacy_space import SPACE
 from ._layer_norm_legacy_space import Problem
-from ._norms import row_meta
-from ._norms import unit_rows
-from ._norms import vector_meta
+from ._rows import row_meta
+from ._rows import unit_rows
+from ._rows import vector_meta
 
 OP = "layer_norm_legacy"
 

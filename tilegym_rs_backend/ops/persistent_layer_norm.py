@@ -27,11 +27,11 @@ from ._common import forward_only
 from ._common import inspect
 from ._common import next_power_of_2
 from ._common import refuse_unknown
-from ._norms import row_meta
-from ._norms import unit_rows
-from ._norms import vector_meta
 from ._persistent_layer_norm_space import SPACE
 from ._persistent_layer_norm_space import Problem
+from ._rows import row_meta
+from ._rows import unit_rows
+from ._rows import vector_meta
 
 OP = "persistent_layer_norm"
 WARPS = 8

@@ -26,9 +26,6 @@ from ..tune import machine_of
 from ._common import differentiates
 from ._common import inspect
 from ._common import refuse_unknown
-from ._norms import row_meta
-from ._norms import unit_rows
-from ._norms import vector_meta
 from ._rms_norm_space import BACKWARD
 from ._rms_norm_space import SPACE
 from ._rms_norm_space import BackwardProblem
@@ -36,6 +33,9 @@ from ._rms_norm_space import Problem
 from ._rms_norm_space import blocks
 from ._rms_norm_space import dots_launch
 from ._rms_norm_space import sum_launch
+from ._rows import row_meta
+from ._rows import unit_rows
+from ._rows import vector_meta
 
 OP = "rms_norm"
 MODES = (None, "static_persistent", "multi_wave_reload", "multi_wave_cached")
