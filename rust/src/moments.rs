@@ -6,8 +6,8 @@ pub mod moments {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// sum / count: the sum times `share`, 1 / count, and what that leaves over, where it is no infinity, times share. A
-    /// division is as exact, in twice as many instructions.
+    /// sum / count: the sum times `share`, 1 / count, and what that leaves over, where it is no infinity, times share.
+    /// A division is as exact, in twice as many instructions.
     fn shared<const N: i32>(sum: Tile<f32, { [N] }>, count: i32, share: f32) -> Tile<f32, { [N] }> {
         let count: f32 = convert_scalar(count);
         let count: Tile<f32, { [N] }> = count.broadcast(shape![N]);

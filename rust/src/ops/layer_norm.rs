@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! (x - mean) / sqrt(variance + eps) * (weight + shift) + bias over the middle axis of (groups, depth, behind), computed
-//! in f32, everything without gaps.
+//! (x - mean) / sqrt(variance + eps) * (weight + shift) + bias over the middle axis of (groups, depth, behind),
+//! computed in f32, everything without gaps.
 //!
 //! A block has strips of BLOCK elements of the last axis over the whole depth: read once and kept in registers where
 //! that fits, else read twice. With nothing behind the depth the kernels are `layer_norm_legacy`'s.
@@ -11,8 +11,9 @@ pub mod layer_norm {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// DEPTH >= depth; `behind` is a multiple of ALIGN elements, which are at most 16 bytes. EXACT promises that no tile
-    /// overhangs: depth == DEPTH, behind a multiple of BLOCK. `share` is 1 / depth. The grid is (groups * ceil(behind / BLOCK), 1, 1).
+    /// DEPTH >= depth; `behind` is a multiple of ALIGN elements, which are at most 16 bytes. EXACT promises that no
+    /// tile overhangs: depth == DEPTH, behind a multiple of BLOCK. `share` is 1 / depth. The grid is (groups *
+    /// ceil(behind / BLOCK), 1, 1).
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn layer_norm_strips<
         E: ElementType,

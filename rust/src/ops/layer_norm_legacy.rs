@@ -11,8 +11,9 @@ pub mod layer_norm_legacy {
     use cutile::core::*;
 
     /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). CHUNKS * SPAN >= columns, PARTS ==
-    /// CHUNKS * ROWS; columns and pitch are multiples of ALIGN elements, which are at most 16 bytes: the width of a load.
-    /// EXACT promises that no tile overhangs: columns == CHUNKS * SPAN, rows a multiple of ROWS. `share` is 1 / columns.
+    /// CHUNKS * ROWS; columns and pitch are multiples of ALIGN elements, which are at most 16 bytes: the width of a
+    /// load. EXACT promises that no tile overhangs: columns == CHUNKS * SPAN, rows a multiple of ROWS. `share` is 1 /
+    /// columns.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn layer_norm_rows<
         E: ElementType,
@@ -59,8 +60,8 @@ pub mod layer_norm_legacy {
         write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
-    /// Rows in two tiles, one row per block: the first MAIN columns, all there, and TAIL >= columns - MAIN. A power of two
-    /// that holds a row of 10000 columns would have registers for 16384. The grid is (rows, 1, 1), the rest
+    /// Rows in two tiles, one row per block: the first MAIN columns, all there, and TAIL >= columns - MAIN. A power of
+    /// two that holds a row of 10000 columns would have registers for 16384. The grid is (rows, 1, 1), the rest
     /// `layer_norm_rows`'.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn layer_norm_pair<

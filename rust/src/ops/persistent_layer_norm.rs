@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-//! (x - mean) / sqrt(variance + eps) * weight + bias over rows, with each row's mean and 1 / sqrt(variance + eps) written
-//! or given, computed in f32.
+//! (x - mean) / sqrt(variance + eps) * weight + bias over rows, with each row's mean and 1 / sqrt(variance + eps)
+//! written or given, computed in f32.
 //!
-//! As in `layer_norm_legacy`: a row is read once and kept in registers, up to 32768 columns; longer ones are read twice.
+//! As in `layer_norm_legacy`: a row is read once and kept in registers, up to 32768 columns; longer ones are read
+//! twice.
 
 #[cutile::module]
 pub mod persistent_layer_norm {
@@ -10,8 +11,8 @@ pub mod persistent_layer_norm {
     use crate::rows::rows::*;
     use cutile::core::*;
 
-    /// One tile of ROWS whole rows per block; ALIGN, EXACT and share are `layer_norm_rows`'. GIVEN: mean and rstd (rows) are
-    /// read, else written.
+    /// One tile of ROWS whole rows per block; ALIGN, EXACT and share are `layer_norm_rows`'. GIVEN: mean and rstd
+    /// (rows) are read, else written.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn persistent_layer_norm_rows<
         E: ElementType,
@@ -69,8 +70,8 @@ pub mod persistent_layer_norm {
         write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
     }
 
-    /// Rows in two tiles, one row per block: the first MAIN columns, all there, and TAIL >= columns - MAIN. A power of two
-    /// that holds a row of 10000 columns would have registers for 16384. The grid is (rows, 1, 1), the rest
+    /// Rows in two tiles, one row per block: the first MAIN columns, all there, and TAIL >= columns - MAIN. A power of
+    /// two that holds a row of 10000 columns would have registers for 16384. The grid is (rows, 1, 1), the rest
     /// `persistent_layer_norm_rows`'.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn persistent_layer_norm_pair<

@@ -13,9 +13,9 @@ pub mod rms_norm {
     use cutile::core::*;
 
     /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). CHUNKS * SPAN >= columns, PARTS ==
-    /// CHUNKS * ROWS; columns and pitch are multiples of ALIGN elements, which are at most 16 bytes: the width of a load.
-    /// EXACT promises that no tile overhangs: columns == CHUNKS * SPAN, rows a multiple of ROWS. `share` is 1 / columns.
-    /// KEEP: write each row's 1 / sqrt(..) to rstd.
+    /// CHUNKS * ROWS; columns and pitch are multiples of ALIGN elements, which are at most 16 bytes: the width of a
+    /// load. EXACT promises that no tile overhangs: columns == CHUNKS * SPAN, rows a multiple of ROWS. `share` is 1 /
+    /// columns. KEEP: write each row's 1 / sqrt(..) to rstd.
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_rows<
         E: ElementType,
@@ -196,8 +196,8 @@ pub mod rms_norm {
         write_column::<1, true>(dots, dot, row, 1i32);
     }
 
-    /// What `rms_norm_backward` gives, with each row's mean from `dots`: strips of BLOCK columns, tiles of ROWS rows. The
-    /// grid is (strips, blocks, 1), partial (blocks, columns).
+    /// What `rms_norm_backward` gives, with each row's mean from `dots`: strips of BLOCK columns, tiles of ROWS rows.
+    /// The grid is (strips, blocks, 1), partial (blocks, columns).
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_backward_strips<
         E: ElementType,
@@ -250,8 +250,8 @@ pub mod rms_norm {
         write::<f32, 1, 1, BLOCK, false>(partial, sum, ahead(pid.1, columns, first), 0i32, 1i32, wide);
     }
 
-    /// dw = the sum of `partial` (blocks, columns) over its rows: BLOCK columns per block, ROWS rows at a time, the grid
-    /// is (ceil(columns / BLOCK), 1, 1).
+    /// dw = the sum of `partial` (blocks, columns) over its rows: BLOCK columns per block, ROWS rows at a time, the
+    /// grid is (ceil(columns / BLOCK), 1, 1).
     #[tile::entry(unchecked_accesses = true)]
     pub unsafe fn rms_norm_weight_gradient<W: ElementType, const ROWS: i32, const BLOCK: i32, const ALIGN: i32>(
         dw: *mut W,
