@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT
 //! tilegym-rs: cutile-rs kernels and their launcher behind a C interface.
 //!
-//! `ops` holds device code only. A call goes exports -> specialize -> table -> launch -> driver; a cold one is
+//! `ops` holds device code only, `elementwise`, `activations` and `gated` what several of its files use. A call goes exports -> specialize -> table -> launch -> driver; a cold one is
 //! answered 1, and the caller goes spec -> emit (frontend) -> its assembler -> load, and calls again.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod activations;
 mod contract;
 mod driver;
+// In device code every load and store is `unsafe`; the one promise behind them all is the launch's: shapes, strides
+// and grid fit (`exports`, `launch`).
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod elementwise;
 pub mod exports;
 mod frontend;
+#[allow(clippy::undocumented_unsafe_blocks)] // device code, as in elementwise
+mod gated;
 mod holds;
 mod image;
 mod kernel;
 mod launch;
-// In device code every load and store is `unsafe`; the one promise behind them all is the launch's: shapes, strides
-// and grid fit (`exports`, `launch`).
-#[allow(clippy::undocumented_unsafe_blocks)]
+#[allow(clippy::undocumented_unsafe_blocks)] // device code, as in elementwise
 pub mod ops;
 mod passes;
 mod specialize;

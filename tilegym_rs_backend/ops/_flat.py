@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""What ops over contiguous memory share: shapes do not matter to them, only the number of elements.
+
+A block takes one tile; what can be chosen is its length and the warps that share it. Kernels take the tensors, scalars
+of their own, and the number of elements in the last tile; their first constants are TILE and EXACT.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..library import Library
+from ..library import get_library
+from ..plans import planned
+from ..target import Target
+from ..target import target_of
+from ..tensors import Scalar
+from ..tensors import TensorMeta
+from ..tensors import dtype_name
+from ..tune import choose
+from ..tune import machine_of
+from ..tuning.machine import Machine
+from ..tuning.space import Launch
+from ..tuning.space import Rule
+from ..tuning.space import Space
+from ..tuning.space import Value
+from ..tuning.space import Work
+from ..tuning.space import extent_bucket
+from ..tuning.space import hints
+from ._common import ceil_div
+from ._common import check_dtype
+from ._common import is_contiguous
+
+AXES: Mapping[str, Sequence[Value]] = {
+    "tile": (512, 1024, 2048, 4096, 8192, 16384),
+    "num_worker_warps": (4, 8),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Elements of a tile, hints."""
+
+    tile: int
+    occupancy: int = 0
+    num_worker_warps: int = 4
+
+
+class Problem(NamedTuple):
+    """Tensors of `n` elements.
+
+    Attributes:
+        n: elements of each tensor.
+        dtype: of all.
+        aligned: whether each tensor's address divides by 16, in the kernel's order, results first.
+        constants: of the kernel besides TILE and EXACT.
+    """
+
+    n: int
+    dtype: torch.dtype
+    aligned: tuple[bool, ...]
+    constants: tuple[tuple[str, int], ...] = ()
+
+
+def launch_of(
+    kernel: str, names: Sequence[str], problem: Problem, config: Config, scalars: Mapping[str, Scalar] | None = None
+) -> Launch:
+    """Return the launch of a configuration.
+
+    Args:
+        kernel: the entry.
+        names: its tensors' parameters.
+        problem, config: what is computed, and how.
+        scalars: its parameters between the tensors and the last tile's length.
+    """
+    args: dict[str, TensorMeta | Scalar] = {
+        name: TensorMeta((problem.n,), (1,), problem.dtype, aligned)
+        for name, aligned in zip(names, problem.aligned, strict=True)
+    }
+    blocks = ceil_div(problem.n, config.tile)
+    constants = {"TILE": config.tile, "EXACT": int(problem.n % config.tile == 0), **dict(problem.constants)}
+    return Launch(
+        kernel,
+        (blocks, 1, 1),
+        {**args, **(scalars or {}), "last": problem.n - (blocks - 1) * config.tile},
+        {**constants, **hints(config)},
+    )
+
+
+def work_of(problem: Problem, config: Config, results: int, operations: float) -> Work:
+    """Return what a launch does; `operations` per element, with exponentials as 8."""
+    size = problem.dtype.itemsize
+    loads = len(problem.aligned) - results
+    return Work(
+        tiles=ceil_div(problem.n, config.tile),
+        steps=1,
+        step_bytes=loads * config.tile * size,
+        tile_bytes=results * config.tile * size,
+        step_ops=operations * config.tile,
+        least_bytes=len(problem.aligned) * problem.n * size,
+    )
+
+
+def bucket(problem: Problem) -> dict[str, Value]:
+    """Return what a choice depends on."""
+    return {
+        "dtype": dtype_name(problem.dtype),
+        "n": extent_bucket(problem.n),
+        "aligned": all(problem.aligned),
+        **{name.lower(): value for name, value in problem.constants},
+    }
+
+
+def default(problem: Problem, machine: Machine) -> Config:
+    """Return the shipped configuration: a thread has 32 bytes of each tensor, 16 where that keeps more blocks busy."""
+    tile = 4096 // problem.dtype.itemsize
+    if len(problem.aligned) > 2 or ceil_div(problem.n, tile) < 4 * machine.sm_count:
+        tile //= 2
+    return Config(tile)
+
+
+RULES: tuple[Rule[Problem, Config], ...] = (
+    Rule(
+        "a thread has less than 16 or more than 128 bytes of each tensor",
+        lambda p, c, _: 16 <= c.tile * p.dtype.itemsize / (32 * (c.num_worker_warps or 4)) <= 128,
+    ),
+)
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements fill a piece of memory, each place once, in whatever order of the axes."""
+    axes = sorted(range(len(shape)), key=lambda axis: (strides[axis], shape[axis]), reverse=True)
+    return is_contiguous(tuple(shape[axis] for axis in axes), tuple(strides[axis] for axis in axes))
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """A kernel of one result and one or more inputs of one shape and dtype, as a function of these.
+
+    Attributes:
+        op: what messages call it.
+        name: the first input in messages.
+        space: what can be chosen of it.
+    """
+
+    op: str
+    name: str
+    space: Space[Problem, Config]
+
+    def __call__(self, *inputs: torch.Tensor, constants: tuple[tuple[str, int], ...] = ()) -> torch.Tensor:
+        """Return the result, laid out like ``torch.empty_like`` of the first input.
+
+        An input that has gaps, or lies otherwise than the result, is copied first. Nothing is launched for no elements.
+
+        Raises:
+            LaunchError: a dtype or device that no kernel takes.
+        """
+        first = inputs[0]
+        target = target_of(first, self.op, self.name)
+        pointers = [each.data_ptr() for each in inputs]
+        found = _plan(
+            get_library(),
+            target,
+            self,
+            first.shape,
+            first.dtype,
+            tuple((each.stride(), not pointer & 15) for each, pointer in zip(inputs, pointers, strict=True)),
+            constants,
+        )
+        out = torch.empty_like(first)
+        if found is not None:
+            run, copied = found
+            copies = {index: torch.empty_like(out).copy_(inputs[index]) for index in copied}
+            for index, copy in copies.items():
+                pointers[index] = copy.data_ptr()
+            run(out.data_ptr(), *pointers)
+        return out
+
+
+@planned
+def _plan(
+    library: Library,
+    target: Target,
+    kernel: Elementwise,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    inputs: tuple[tuple[tuple[int, ...], bool], ...],
+    constants: tuple[tuple[str, int], ...],
+) -> tuple[Callable[..., None], tuple[int, ...]] | None:
+    """Return the launch, and which inputs have to be copied first."""
+    check_dtype(kernel.op, kernel.name, dtype)
+    if 0 in shape:
+        return None
+    first = inputs[0][0]
+    dense = is_dense(shape, first)
+    copied = tuple(index for index, (strides, _) in enumerate(inputs) if not dense or strides != first)
+    aligned = (True, *(aligned or index in copied for index, (_, aligned) in enumerate(inputs)))
+    problem = Problem(math.prod(shape), dtype, aligned, constants)
+    config = choose(kernel.space, problem, library, target)
+    return kernel.space.launch(problem, config, machine_of(target)).bind(library, target), copied
