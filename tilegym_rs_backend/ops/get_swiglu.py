@@ -180,6 +180,9 @@ def _arranged(
     return rows, cols, matrices, copied
 
 
+called = swiglu
+
+
 def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     """Return what `swiglu` takes for a shape of any number of axes, on the meta device."""
     return torch.empty(shape, dtype=dtype, device="meta"), torch.empty(shape, dtype=dtype, device="meta")

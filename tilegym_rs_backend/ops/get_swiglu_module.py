@@ -7,6 +7,7 @@ are `torch.nn.Linear`.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -48,3 +49,27 @@ class SwiGLU(nn.Module):
 def get_swiglu_module() -> type[nn.Module]:
     """Return `SwiGLU`."""
     return SwiGLU
+
+
+def called(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor) -> torch.Tensor:
+    """Return the module's output for x of (rows, hidden), with these weights."""
+    inner, hidden = gate.shape
+    config = SimpleNamespace(hidden_size=hidden, intermediate_size=inner, hidden_act="silu")
+    with torch.device("meta"):  # its own weights are never used
+        module = SwiGLU(config)
+    names = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
+    result: torch.Tensor = torch.func.functional_call(module, dict(zip(names, (gate, up, down), strict=True)), (x,))
+    return result
+
+
+def arguments(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Return what `called` takes for a shape (rows, hidden, inner), on the meta device.
+
+    Raises:
+        ValueError: another number of extents.
+    """
+    if len(shape) != 3:
+        raise ValueError(f"{OP}: a shape is rows, hidden, inner, got {shape}")
+    rows, hidden, inner = shape
+    extents = ((rows, hidden), (inner, hidden), (inner, hidden), (hidden, inner))
+    return tuple(torch.empty(each, dtype=dtype, device="meta") for each in extents)
