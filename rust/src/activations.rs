@@ -40,8 +40,8 @@ pub mod activations {
         let exponent: Tile<f32, { [ROWS, COLS] }> = scaled(x, -1.4426950408889634f32);
         let s: Tile<f32, { [ROWS, COLS] }> = logistic(exponent);
         let value: Tile<f32, { [ROWS, COLS] }> = x * s;
-        let slope: Tile<f32, { [ROWS, COLS] }> = s + value * (one - s);
-        (value, slope)
+        let rest: Tile<f32, { [ROWS, COLS] }> = fma(x, one - s, one, rounding::NearestEven, ftz::Disabled);
+        (value, s * rest)
     }
 
     /// x times the normal distribution function of x, and its derivative.
