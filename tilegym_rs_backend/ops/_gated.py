@@ -41,7 +41,7 @@ BACKWARD: Mapping[str, str] = {
 
 AXES: Mapping[str, Sequence[Value]] = {
     "rows": (1, 2, 4, 8, 16, 32, 64, 128, 256),
-    "cols": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096),
+    "cols": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192),
     "num_worker_warps": (4, 8),
 }
 
@@ -151,8 +151,8 @@ RULES: tuple[Rule[Problem, Config], ...] = (
         lambda p, c, _: c.rows == 1 or c.cols >= p.cols,
     ),
     Rule(
-        "a thread has less than 16 or more than 64 bytes of each matrix",
-        lambda p, c, _: 16 <= c.rows * c.cols * p.dtype.itemsize / (32 * (c.num_worker_warps or 4)) <= 64,
+        "a thread has less than 16 or more than 128 bytes of each matrix",
+        lambda p, c, _: 16 <= c.rows * c.cols * p.dtype.itemsize / (32 * (c.num_worker_warps or 4)) <= 128,
     ),
 )
 

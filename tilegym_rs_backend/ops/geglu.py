@@ -47,15 +47,14 @@ def geglu(input: torch.Tensor, dim: int = -1, approximate: str = "none") -> torc
 
     Raises:
         TypeError: not a tensor.
-        IndexError: no such axis.
-        ValueError: an odd extent, or another approximation.
+        ValueError: no such axis, an odd extent, or another approximation.
         LaunchError: another dtype, a device without our kernels, halves beyond 32 bits.
     """
     inspect(input, "input", OP)
     constants = by_tanh(OP, approximate)
     rank = input.dim()
     if not -rank <= dim < rank:
-        raise IndexError(f"{OP}: dim {dim} of an input with {rank} axes")
+        raise ValueError(f"{OP}: dim {dim} of an input with {rank} axes")
     axis = dim % rank
     if input.shape[axis] % 2:
         raise ValueError(f"{OP}: axis {axis} must hold both halves (an even extent), got shape {tuple(input.shape)}")
