@@ -25,11 +25,17 @@ pub mod activations {
         fma(x, factor, summand, rounding::NearestEven, ftz::Disabled)
     }
 
-    /// 1 / (1 + 2^x).
-    fn logistic<const ROWS: i32, const COLS: i32>(x: Tile<f32, { [ROWS, COLS] }>) -> Tile<f32, { [ROWS, COLS] }> {
-        let one: Tile<f32, { [ROWS, COLS] }> = constant(1.0f32, shape![ROWS, COLS]);
+    /// 1 / (1 + 2^x) and what it lacks to 1, which a difference would give with fewer digits.
+    fn logistic<const ROWS: i32, const COLS: i32>(
+        x: Tile<f32, { [ROWS, COLS] }>,
+    ) -> (Tile<f32, { [ROWS, COLS] }>, Tile<f32, { [ROWS, COLS] }>) {
+        let shape: Shape<{ [ROWS, COLS] }> = shape![ROWS, COLS];
+        let one: Tile<f32, { [ROWS, COLS] }> = constant(1.0f32, shape);
+        let most: Tile<f32, { [ROWS, COLS] }> = constant(1.0e30f32, shape); // beyond it both are nothing, but inf * 0
         let e: Tile<f32, { [ROWS, COLS] }> = exp2(x, ftz::Enabled);
-        true_div(one, one + e)
+        let s: Tile<f32, { [ROWS, COLS] }> = true_div(one, one + e);
+        let rest: Tile<f32, { [ROWS, COLS] }> = s * min_tile(e, most);
+        (s, rest)
     }
 
     /// x / (1 + exp(-x)) and its derivative.
@@ -38,10 +44,9 @@ pub mod activations {
     ) -> (Tile<f32, { [ROWS, COLS] }>, Tile<f32, { [ROWS, COLS] }>) {
         let one: Tile<f32, { [ROWS, COLS] }> = constant(1.0f32, shape![ROWS, COLS]);
         let exponent: Tile<f32, { [ROWS, COLS] }> = scaled(x, -1.4426950408889634f32);
-        let s: Tile<f32, { [ROWS, COLS] }> = logistic(exponent);
-        let value: Tile<f32, { [ROWS, COLS] }> = x * s;
-        let rest: Tile<f32, { [ROWS, COLS] }> = fma(x, one - s, one, rounding::NearestEven, ftz::Disabled);
-        (value, s * rest)
+        let s: (Tile<f32, { [ROWS, COLS] }>, Tile<f32, { [ROWS, COLS] }>) = logistic(exponent);
+        let factor: Tile<f32, { [ROWS, COLS] }> = fma(x, s.1, one, rounding::NearestEven, ftz::Disabled);
+        (x * s.0, s.0 * factor)
     }
 
     /// x times the normal distribution function of x, and its derivative.
@@ -77,18 +82,17 @@ pub mod activations {
         x: Tile<f32, { [ROWS, COLS] }>,
     ) -> (Tile<f32, { [ROWS, COLS] }>, Tile<f32, { [ROWS, COLS] }>) {
         let shape: Shape<{ [ROWS, COLS] }> = shape![ROWS, COLS];
-        let one: Tile<f32, { [ROWS, COLS] }> = constant(1.0f32, shape);
         // -2 sqrt(2 / pi) log2 e, and that times 0.044715.
         let cubic: Tile<f32, { [ROWS, COLS] }> = constant(-0.10294324f32, shape);
         let factor: Tile<f32, { [ROWS, COLS] }> = line(x * x, cubic, -2.3022082f32);
-        let s: Tile<f32, { [ROWS, COLS] }> = logistic(x * factor);
-        let value: Tile<f32, { [ROWS, COLS] }> = x * s;
+        let s: (Tile<f32, { [ROWS, COLS] }>, Tile<f32, { [ROWS, COLS] }>) = logistic(x * factor);
+        let value: Tile<f32, { [ROWS, COLS] }> = x * s.0;
         // Beyond 16 the slope is 0 or 1, and the square would overflow.
         let most: Tile<f32, { [ROWS, COLS] }> = constant(16.0f32, shape);
         let size: Tile<f32, { [ROWS, COLS] }> = min_tile(absf(x), most);
         let square: Tile<f32, { [ROWS, COLS] }> = constant(0.21406445f32, shape);
         let rise: Tile<f32, { [ROWS, COLS] }> = line(size * size, square, 1.5957691f32);
-        let slope: Tile<f32, { [ROWS, COLS] }> = fma(value * (one - s), rise, s, rounding::NearestEven, ftz::Disabled);
+        let slope: Tile<f32, { [ROWS, COLS] }> = fma(value * s.1, rise, s.0, rounding::NearestEven, ftz::Disabled);
         (value, slope)
     }
 

@@ -100,7 +100,7 @@ def _forward(x: torch.Tensor, seed: int, p: float, inplace: bool) -> torch.Tenso
     pointer = x.data_ptr()
     plan = _plan(get_library(), target, x.shape, x.stride(), x.dtype, not pointer & 15, inplace)
     source = x if plan is None or plan.contiguous else x.contiguous()
-    out = source if inplace else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    out = source if inplace else x.new_empty(x.shape)
     if plan is None:
         return x if inplace else out
     threshold, scale = _terms(p, x.dtype)

@@ -87,7 +87,7 @@ def _forward(x: torch.Tensor, axis: int, constants: tuple[tuple[str, int], ...])
     found = _plan(get_library(), target, x.shape, axis, x.dtype, pointer & 15, constants)
     shape = list(x.shape)
     shape[axis] //= 2
-    out = torch.empty(shape, dtype=x.dtype, device=x.device)
+    out = x.new_empty(shape)
     if found is not None:
         run, half = found
         run(out.data_ptr(), pointer + half, pointer)

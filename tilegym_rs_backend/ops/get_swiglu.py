@@ -120,7 +120,7 @@ def _backward(grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[tor
     tensors = [grad, a, b]
     operands = tuple((each.stride(), not each.data_ptr() & 15) for each in tensors)
     plan = _backward_plan(get_library(), target, a.shape, a.dtype, operands)
-    to_a, to_b = (torch.empty(a.shape, dtype=a.dtype, device=a.device) for _ in range(2))
+    to_a, to_b = (a.new_empty(a.shape) for _ in range(2))
     if plan is not None:
         for index in plan.copied:
             tensors[index] = tensors[index].contiguous()

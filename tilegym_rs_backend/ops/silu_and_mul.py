@@ -125,7 +125,7 @@ def _backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     pointer, grad_pointer = rows.data_ptr(), grad_rows.data_ptr()
     distances = (rows.stride(0), grad_rows.stride(0))
     found = _backward_plan(get_library(), target, rows.shape, distances, x.dtype, pointer & 15, not grad_pointer & 15)
-    grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    grad_x = x.new_empty(x.shape)
     if found is not None:
         run, half = found
         first = grad_x.data_ptr()
