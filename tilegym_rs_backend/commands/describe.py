@@ -52,7 +52,7 @@ def describe(op: str) -> dict[str, Any]:
         "formula": inspect.getdoc(importlib.import_module(function.__module__)),
         "kernels": kernels,
         "files": {
-            "kernels": f"rust/src/ops/{op}.rs",
+            **({"kernels": f"rust/src/ops/{op}.rs"} if kernels else {}),
             "op": f"tilegym_rs_backend/ops/{op}.py",
             "cases": f"pytest_cutile_rs/cases/{op}.py",
         },

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from typing import NamedTuple
 
 import torch
@@ -164,22 +165,19 @@ class Elementwise:
         """
         first = inputs[0]
         target = target_of(first, self.op, self.name)
-        pointers = [each.data_ptr() for each in inputs]
-        found = _plan(
-            get_library(),
-            target,
-            self,
-            first.shape,
-            first.dtype,
-            tuple((each.stride(), not pointer & 15) for each, pointer in zip(inputs, pointers, strict=True)),
-            constants,
-        )
+        pointers: list[int] = []
+        layouts: list[Any] = []
+        for each in inputs:
+            pointer = each.data_ptr()
+            pointers.append(pointer)
+            layouts += (each.stride(), not pointer & 15)
+        found = _plan(get_library(), target, self, first.shape, first.dtype, constants, *layouts)
         out = torch.empty_like(first)
         if found is not None:
             run, copied = found
-            copies = {index: torch.empty_like(out).copy_(inputs[index]) for index in copied}
-            for index, copy in copies.items():
-                pointers[index] = copy.data_ptr()
+            if copied:
+                copies = {index: torch.empty_like(out).copy_(inputs[index]) for index in copied}
+                pointers = [copies.get(index, each).data_ptr() for index, each in enumerate(inputs)]
             run(out.data_ptr(), *pointers)
         return out
 
@@ -191,17 +189,18 @@ def _plan(
     kernel: Elementwise,
     shape: tuple[int, ...],
     dtype: torch.dtype,
-    inputs: tuple[tuple[tuple[int, ...], bool], ...],
     constants: tuple[tuple[str, int], ...],
+    *layouts: Any,
 ) -> tuple[Callable[..., None], tuple[int, ...]] | None:
-    """Return the launch, and which inputs have to be copied first."""
+    """Return the launch, and which inputs have to be copied first. `layouts`: of each strides, and whether aligned."""
     check_dtype(kernel.op, kernel.name, dtype)
     if 0 in shape:
         return None
-    first = inputs[0][0]
+    strides: tuple[tuple[int, ...], ...] = layouts[::2]
+    first = strides[0]
     dense = is_dense(shape, first)
-    copied = tuple(index for index, (strides, _) in enumerate(inputs) if not dense or strides != first)
-    aligned = (True, *(aligned or index in copied for index, (_, aligned) in enumerate(inputs)))
-    problem = Problem(math.prod(shape), dtype, aligned, constants)
+    copied = tuple(index for index, each in enumerate(strides) if not dense or each != first)
+    aligned = (aligned or index in copied for index, aligned in enumerate(layouts[1::2]))
+    problem = Problem(math.prod(shape), dtype, (True, *aligned), constants)
     config = choose(kernel.space, problem, library, target)
     return kernel.space.launch(problem, config, machine_of(target)).bind(library, target), copied

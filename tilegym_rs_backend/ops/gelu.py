@@ -20,6 +20,7 @@ from ._gelu_space import BACKWARD
 from ._gelu_space import SPACE
 
 OP = "gelu"
+_CONSTANTS = {name: (("TANH", int(name == "tanh")),) for name in ("none", "tanh")}
 
 _gelu = Elementwise(OP, "input", SPACE)
 _backward = Elementwise(OP, "input", BACKWARD)
@@ -51,9 +52,10 @@ def gelu(input: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 
 def by_tanh(op: str, approximate: str) -> tuple[tuple[str, int], ...]:
     """Return the kernels' constant for an approximation; raises ValueError for an unknown one."""
-    if approximate not in ("none", "tanh"):
+    found = _CONSTANTS.get(approximate)
+    if found is None:
         raise ValueError(f"{op}: approximate is 'none' or 'tanh', got {approximate!r}")
-    return (("TANH", int(approximate == "tanh")),)
+    return found
 
 
 class _Gelu(torch.autograd.Function):
