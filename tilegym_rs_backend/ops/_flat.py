@@ -95,20 +95,6 @@ def launch_of(
     )
 
 
-def work_of(problem: Problem, config: Config, results: int, operations: float) -> Work:
-    """Return what a launch does; `operations` per element, with exponentials as 8."""
-    size = problem.dtype.itemsize
-    loads = len(problem.aligned) - results
-    return Work(
-        tiles=ceil_div(problem.n, config.tile),
-        steps=1,
-        step_bytes=loads * config.tile * size,
-        tile_bytes=results * config.tile * size,
-        step_ops=operations * config.tile,
-        least_bytes=len(problem.aligned) * problem.n * size,
-    )
-
-
 def bucket(problem: Problem) -> dict[str, Value]:
     """Return what a choice depends on."""
     return {
@@ -141,6 +127,39 @@ RULES: tuple[Rule[Problem, Config], ...] = (
         lambda p, c, _: 16 <= c.tile * p.dtype.itemsize / (32 * (c.num_worker_warps or 4)) <= 128,
     ),
 )
+
+
+def space(name: str, launch: Callable[[Problem, Config, Machine], Launch], operations: float) -> Space[Problem, Config]:
+    """Return what can be chosen of a kernel with one result.
+
+    Args:
+        name: the space's.
+        launch: stands in the op's own module.
+        operations: per element, with exponentials as 8.
+    """
+
+    def work(problem: Problem, config: Config, machine: Machine) -> Work:
+        size = problem.dtype.itemsize
+        return Work(
+            tiles=ceil_div(problem.n, config.tile),
+            steps=1,
+            step_bytes=(len(problem.aligned) - 1) * config.tile * size,
+            tile_bytes=config.tile * size,
+            step_ops=operations * config.tile,
+            least_bytes=len(problem.aligned) * problem.n * size,
+        )
+
+    return Space(
+        name=name,
+        config=Config,
+        axes=AXES,
+        rules=RULES,
+        default=default,
+        launch=launch,
+        bucket=bucket,
+        work=work,
+        on_first_call=False,
+    )
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -7,6 +7,7 @@ All tensors are matrices (rows, cols) with contiguous rows at any distance: the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from ..tensors import dtype_name
 from ..tuning.machine import Machine
 from ..tuning.space import Launch
 from ..tuning.space import Rule
+from ..tuning.space import Space
 from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
@@ -155,6 +157,21 @@ RULES: tuple[Rule[Problem, Config], ...] = (
         lambda p, c, _: 16 <= c.rows * c.cols * p.dtype.itemsize / (32 * (c.num_worker_warps or 4)) <= 128,
     ),
 )
+
+
+def space(name: str, launch: Callable[[Problem, Config, Machine], Launch]) -> Space[Problem, Config]:
+    """Return what can be chosen of a forward or backward kernel; `launch` stands in the op's own module."""
+    return Space(
+        name=name,
+        config=Config,
+        axes=AXES,
+        rules=RULES,
+        default=default,
+        launch=launch,
+        bucket=bucket,
+        work=work,
+        on_first_call=False,
+    )
 
 
 def distance_of_rows(shape: Sequence[int], strides: Sequence[int], cols: int) -> int | None:

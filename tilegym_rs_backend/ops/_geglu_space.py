@@ -6,7 +6,6 @@ from __future__ import annotations
 from ..launch import kernels
 from ..tuning.machine import Machine
 from ..tuning.space import Launch
-from ..tuning.space import Space
 from . import _gated
 from ._gated import Config
 from ._gated import Problem
@@ -22,26 +21,5 @@ def backward_launch(problem: Problem, config: Config, machine: Machine) -> Launc
     return _gated.launch_of(kernels.geglu_backward, problem, config)
 
 
-SPACE: Space[Problem, Config] = Space(
-    name="geglu",
-    config=Config,
-    axes=_gated.AXES,
-    rules=_gated.RULES,
-    default=_gated.default,
-    launch=launch,
-    bucket=_gated.bucket,
-    work=_gated.work,
-    on_first_call=False,
-)
-
-BACKWARD: Space[Problem, Config] = Space(
-    name="geglu_backward",
-    config=Config,
-    axes=_gated.AXES,
-    rules=_gated.RULES,
-    default=_gated.default,
-    launch=backward_launch,
-    bucket=_gated.bucket,
-    work=_gated.work,
-    on_first_call=False,
-)
+SPACE = _gated.space("geglu", launch)
+BACKWARD = _gated.space("geglu_backward", backward_launch)

@@ -6,8 +6,6 @@ from __future__ import annotations
 from ..launch import kernels
 from ..tuning.machine import Machine
 from ..tuning.space import Launch
-from ..tuning.space import Space
-from ..tuning.space import Work
 from . import _flat
 from ._flat import Config
 from ._flat import Problem
@@ -18,19 +16,4 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     return _flat.launch_of(kernels.relu_forward, ("out", "x"), problem, config)
 
 
-def work(problem: Problem, config: Config, machine: Machine) -> Work:
-    """Return what a launch does."""
-    return _flat.work_of(problem, config, results=1, operations=2.0)
-
-
-SPACE: Space[Problem, Config] = Space(
-    name="relu",
-    config=Config,
-    axes=_flat.AXES,
-    rules=_flat.RULES,
-    default=_flat.default,
-    launch=launch,
-    bucket=_flat.bucket,
-    work=work,
-    on_first_call=False,
-)
+SPACE = _flat.space("relu", launch, operations=2.0)

@@ -157,17 +157,7 @@ SPACE: Space[Problem, Config] = Space(
     on_first_call=False,
 )
 
-BACKWARD: Space[_gated.Problem, _gated.Config] = Space(
-    name="silu_and_mul_backward",
-    config=_gated.Config,
-    axes=_gated.AXES,
-    rules=_gated.RULES,
-    default=_gated.default,
-    launch=backward_launch,
-    bucket=_gated.bucket,
-    work=_gated.work,
-    on_first_call=False,
-)
+BACKWARD = _gated.space("silu_and_mul_backward", backward_launch)
 
 
 def _covers(problem: Problem, config: Config) -> bool:
