@@ -3,7 +3,7 @@
 (TileGym's cuTile wrappers over translated kernels) against backend cutile. Needs a GPU.
 
     python benchmarks/host_time.py [--out docs/results] [--rounds 30] [--calls 200]
-    python benchmarks/host_time.py --redirected relu,rms_norm,bmm
+    python benchmarks/host_time.py --redirected bmm,mla_decoding
 
 Calls are enqueued without waiting in between; a round ends with a synchronisation outside the clock. The rounds of all
 rows are interleaved, and a row's number is the median of its rounds (the best round beside it).
@@ -26,7 +26,7 @@ import _common
 ROWS, COLS = 64, 1024
 # Stay well below the depth at which a full launch queue makes the host wait for the device.
 MAX_QUEUED = 200
-REDIRECTED = ("relu", "gelu", "rms_norm", "layer_norm_legacy", "apply_rope_base", "bmm", "splitk_reduce", "group_gemm")
+REDIRECTED = ("bmm", "group_gemm", "mla_decoding", "fmha_decode", "linear_gluact_linear", "moe_align_block_size")
 WORST = 0.95
 """Of t_cutile / t_cutile_rs; below it the run fails."""
 

@@ -162,11 +162,11 @@ class CutileRsBackend:
             redirect().kernels.prepare(found, heartbeat.beat)
 
     def launches(self, suite: OpSuite, case: Case, arch: str) -> tuple[Launch, ...]:
-        """See `Backend`; the inputs are uninitialised CPU memory, whose addresses have a real alignment."""
+        """See `Backend`; the inputs are uninitialised memory, on a CPU so that addresses have a real alignment."""
         from tilegym_rs_backend import artifacts
         from tilegym_rs_backend.target import record
 
-        call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
+        call = suite.inputs(dataclasses.replace(case, data="empty"), suite.recorded_on, 0)
         with record(arch) as recorded:
             suite.call(call, backend=OURS)
         return tuple(

@@ -114,6 +114,8 @@ class OpSuite(ABC):
         module: where TileGym keeps the public function.
         min_arch: the first architecture that has the op, empty when all have it.
         bit_equal: both sides are one kernel in two languages: results have to be equal bit for bit.
+        recorded_on: where the arguments of a call lie whose launches are only noted: ``"meta"`` for an op that computes
+            with torch besides, which would take minutes on a CPU; addresses do not count there.
         native: ``call`` with backend ``"cutile_rs"`` launches Rust kernels of its own, such as those of a user's crate
             (docs/own_crate.md); otherwise the registration says what kind of kernels the op has.
     """
@@ -128,6 +130,7 @@ class OpSuite(ABC):
     module: ClassVar[str] = "tilegym.ops"
     min_arch: ClassVar[str] = ""
     bit_equal: ClassVar[bool] = False
+    recorded_on: ClassVar[str] = "cpu"
     native: ClassVar[bool] = False
 
     @abstractmethod

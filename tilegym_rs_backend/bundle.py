@@ -200,7 +200,7 @@ def case_launches(arch: str, ops: tuple[str, ...] = (), *, ported: bool = False)
             for case in suite.cases:
                 if case.raises:
                     continue
-                call = suite.inputs(dataclasses.replace(case, data="empty"), "cpu", 0)
+                call = suite.inputs(dataclasses.replace(case, data="empty"), suite.recorded_on, 0)
                 with contextlib.nullcontext() if native else contextlib.suppress(Exception):
                     suite.call(call, backend="cutile_rs")
     for launch in recorded:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import struct
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from . import fresh
+from .tensors import Scalar
+from .tensors import scalar_packer
 from .tensors import scalar_value
 from .tile_ir.execute import Memory
 from .tile_ir.execute import Options
@@ -66,21 +69,29 @@ class ExecutingBound:
         token: the specialization's number.
     """
 
-    __slots__ = ("_grid", "_program", "_sources", "token")
+    __slots__ = ("_grid", "_kernel", "_params", "_program", "_sources", "token")
 
-    def __init__(self, program: Program, launch: Recorded, sources: list[tuple[str, Any]]) -> None:
+    def __init__(
+        self, program: Program, launch: Recorded, params: list[dict[str, Any]], sources: list[tuple[str, Any]]
+    ) -> None:
         self._program = program
+        self._kernel = launch.kernel
+        self._params = params
         self._grid = launch.grid
         self._sources = sources
         self.token = launch.token
 
-    def __call__(self, *pointers: int) -> None:
-        """Execute the launch; `pointers` are addresses of CPU memory in the order of the kernel's tensors."""
-        self.execute(*pointers)
+    def __call__(self, *pointers: int, scalars: Sequence[Scalar] | None = None) -> None:
+        """Execute the launch; `pointers` are addresses of CPU memory in the order of the kernel's tensors.
 
-    def execute(self, *pointers: int) -> Statistics:
+        `scalars` are values in place of those it was bound with.
+        """
+        self.execute(*pointers, scalars=scalars)
+
+    def execute(self, *pointers: int, scalars: Sequence[Scalar] | None = None) -> Statistics:
         """Execute the launch and return what it did."""
         addresses = iter(pointers)
+        given = None if scalars is None else iter(self._values(scalars))
         memory, parameters = Memory(), []
         translated = _translated.get()
         reached = {tensor.data_ptr() for tensor in translated or ()}
@@ -88,7 +99,7 @@ class ExecutingBound:
             memory.add_tensor(tensor, "a tensor behind an address")
         for name, source in self._sources:
             if not isinstance(source, _TensorSource):
-                parameters.append(source)
+                parameters.append(source if given is None else next(given))
                 continue
             address = next(addresses)
             parameters.append(address)
@@ -98,6 +109,12 @@ class ExecutingBound:
                 memory.add_range(address, source.bytes, name, source.meta.dtype.itemsize)
         with fresh.known_to(memory):
             return self._program.run(self._grid, parameters, memory, _OWN if translated is None else _TRANSLATED)
+
+    def _values(self, scalars: Sequence[Scalar]) -> list[Scalar]:
+        """Return scalars as the kernel sees them: rounded to their parameters' types."""
+        packed = scalar_packer(self._kernel, self._params)(scalars)
+        types = [param["type"] for param in self._params if param["kind"] == "scalar"]
+        return [scalar_value(one, word) for one, (word,) in zip(types, struct.iter_unpack("<Q", packed), strict=True)]
 
 
 class _TensorSource:
@@ -130,12 +147,13 @@ def executing_bound(
     """
     tensors, values = iter(metas), iter(scalars)
     sources: list[tuple[str, Any]] = []
-    for param in library.kernel(launch.kernel)["params"]:
+    params = library.kernel(launch.kernel)["params"]
+    for param in params:
         if param["kind"] == "scalar":
             sources.append((param["name"], scalar_value(param["type"], next(values))))
         else:
             sources.append((param["name"], _TensorSource(next(tensors), param["kind"] == "tensor")))
-    return ExecutingBound(_program(library, launch.token, target.arch), launch, sources)
+    return ExecutingBound(_program(library, launch.token, target.arch), launch, params, sources)
 
 
 @functools.lru_cache(maxsize=256)

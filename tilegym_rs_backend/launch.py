@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -21,6 +22,7 @@ from .target import Recorded
 from .target import Target
 from .target import record
 from .target import target_of
+from .tensors import Scalar
 from .tensors import TensorMeta
 from .tensors import check_extents
 from .tensors import check_same_device
@@ -30,6 +32,7 @@ from .tensors import descriptor
 from .tensors import int32
 from .tensors import meta_of
 from .tensors import scalar_bits
+from .tensors import scalar_packer
 
 if TYPE_CHECKING:
     import torch
@@ -63,12 +66,13 @@ class Bound:
         token: the specialization's number.
     """
 
-    __slots__ = ("_array", "_device", "_library", "_plan", "_run", "_stream", "_what", "token")
+    __slots__ = ("_array", "_device", "_library", "_pack", "_plan", "_run", "_stream", "_what", "token")
 
     def __init__(self, library: Library, target: Target, plan: Any, token: int, what: str, n_pointers: int) -> None:
         import torch
 
         self._library = library
+        self._pack = scalar_packer(what, library.kernel(what)["params"])
         self._device = target.index
         self._plan = library.ffi.gc(plan, library.lib.cutile_plan_free)
         self._run = library.lib.cutile_run_plan
@@ -77,21 +81,26 @@ class Bound:
         self._what = what
         self.token = token
 
-    def __call__(self, *pointers: int) -> None:
-        """Launch on the device's current stream; `pointers` are addresses in the order of the kernel's tensors."""
-        if self._array:
-            rc = self._run_array(pointers)
+    def __call__(self, *pointers: int, scalars: Sequence[Scalar] | None = None) -> None:
+        """Launch on the device's current stream; `pointers` are addresses in the order of the kernel's tensors.
+
+        `scalars` are values for this launch in place of those it was bound with, all of them in the kernel's order.
+        """
+        if self._array or scalars is not None:
+            rc = self._run_array(pointers, scalars)
         else:
             padded = pointers + (0,) * (_BY_VALUE - len(pointers))
             rc = self._run(self._plan, self._stream(self._device), *padded)
         if rc:
             self._library.fail(rc, self._what)
 
-    def _run_array(self, pointers: tuple[int, ...]) -> int:
-        block = self._library.ffi.new("uint64_t[]", pointers)
+    def _run_array(self, pointers: tuple[int, ...], scalars: Sequence[Scalar] | None) -> int:
+        ffi = self._library.ffi
+        block = ffi.new("uint64_t[]", pointers)
         stream = self._stream(self._device)
-        null = self._library.ffi.NULL
-        return int(self._library.lib.cutile_run_plan_array(self._plan, stream, block, len(pointers), null, 0))
+        values = ffi.NULL if scalars is None else ffi.from_buffer("uint64_t[]", self._pack(scalars))
+        count = 0 if scalars is None else len(scalars)
+        return int(self._library.lib.cutile_run_plan_array(self._plan, stream, block, len(pointers), values, count))
 
 
 class _RecordingBound:
@@ -102,7 +111,7 @@ class _RecordingBound:
         self._launch = launch
         self.token = launch.token
 
-    def __call__(self, *pointers: int) -> None:
+    def __call__(self, *pointers: int, scalars: Sequence[Scalar] | None = None) -> None:
         self._target.recorded.append(self._launch)
 
 
@@ -305,7 +314,8 @@ def _split(entry: dict[str, Any], args: tuple[Any, ...]) -> tuple[list[TensorMet
         elif not isinstance(arg, TensorMeta):
             raise LaunchError(f"{entry['name']}: {param['name']} is a tensor, got {type(arg).__name__}", rc=-6)
         else:
-            check_extents(param["name"], entry["name"], arg.shape, arg.strides)
+            if param["kind"] == "tensor":  # a pointer's launch passes neither extents nor strides
+                check_extents(param["name"], entry["name"], arg.shape, arg.strides)
             metas.append(arg)
     return metas, scalars
 

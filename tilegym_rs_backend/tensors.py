@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import operator
 import struct
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
@@ -18,6 +20,9 @@ from .errors import LaunchError
 
 if TYPE_CHECKING:
     import torch
+
+Scalar = int | float | bool
+"""A scalar argument of a kernel."""
 
 MAX_RANK = 5
 _I32_MAX = 2**31 - 1
@@ -169,6 +174,26 @@ def descriptor(ffi: Any, meta: TensorMeta) -> Any:
         desc.strides[axis] = stride
     desc.dtype = torch_dtype_codes()[meta.dtype]
     return desc
+
+
+def scalar_packer(kernel: str, params: Sequence[dict[str, Any]]) -> Callable[[Sequence[Scalar]], bytes]:
+    """Return a function that packs values of a kernel's scalar parameters, each into 8 bytes.
+
+    It raises LaunchError for too few or too many of them, and for one that is none of its parameter's type.
+    """
+    types = [str(param["type"]) for param in params if param["kind"] == "scalar"]
+    forms = [SCALAR_FORMATS[each] for each in types]
+    layout = struct.Struct("<" + "".join(f"{form}{8 - struct.calcsize(form)}x" for form in forms))
+
+    def pack(values: Sequence[Scalar]) -> bytes:
+        try:
+            return layout.pack(*values)
+        except (struct.error, TypeError, OverflowError) as error:
+            raise LaunchError(
+                f"{kernel}: scalars {tuple(values)!r} are no {', '.join(types)}: {error}", rc=-6
+            ) from error
+
+    return pack
 
 
 def scalar_bits(kernel: str, param: dict[str, Any], value: Any) -> int:

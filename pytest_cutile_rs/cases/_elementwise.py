@@ -16,6 +16,9 @@ from pytest_cutile_rs.cases._build import cases
 ODD = ((1, 1), (1, 1000), (300, 1), (3, 17), (2, 1023), (9, 1025), (2, 3, 4, 65))
 """Extents of one, odd ones, those around a power of two, and four axes."""
 EMPTY = ((0, 128), (4, 0, 64))
+LAYOUTS = ("transposed", "strided", "padded", "padded-odd", "expanded", "every-other-row")
+INTEGERS = "integers"
+"""The data of a case whose input has a dtype that the op has no kernel for."""
 
 
 def size_cases(op: str, shapes: tuple[tuple[int, ...], ...] = ODD, **more: Any) -> list[Case]:
@@ -36,6 +39,24 @@ def data_cases(op: str, kinds: tuple[str, ...], shape: tuple[int, ...] = (16, 13
 def offset_cases(op: str, shape: tuple[int, ...] = (64, 500), **more: Any) -> list[Case]:
     """Contiguous, but not aligned to 16 bytes."""
     return cases(op, DTYPES, [shape], layout="offset", **more)
+
+
+def layout_cases(op: str, shape: tuple[int, ...] = (64, 500), **more: Any) -> list[Case]:
+    """Tensors that are not contiguous: refused by TileGym, so that there is no kernel to compare with."""
+    return [case(op, "f16", shape, layout=layout, structural=False, **more) for layout in LAYOUTS]
+
+
+def dtype_case(op: str, **more: Any) -> Case:
+    """Integers, which the op refuses by name."""
+    text = rf"{op}: \w+ has dtype torch.int32; this op takes float32"
+    return case(op, "f32", (4, 8), data=INTEGERS, raises=text, structural=False, **more)
+
+
+def of_its_kind(one: Case, x: Any) -> Any:
+    """The input of a case, which has integers where the case is about that."""
+    import torch
+
+    return x.to(torch.int32) if one.data == INTEGERS else x
 
 
 def bytes_per_element(one: Case, reads: int, writes: int) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parity of `dropout`, forward only; any shape, contiguous (TileGym asserts it).
+"""Parity of `dropout`, forward only; any shape and strides (TileGym asserts a contiguous tensor).
 
 The mask is part of the contract: a hash of each element's index and the seed, so that both sides drop the same
 elements. Every case judges the input afterwards too: written when in place, untouched otherwise.
@@ -21,6 +21,9 @@ from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
 from pytest_cutile_rs.cases._elementwise import bytes_per_element
 from pytest_cutile_rs.cases._elementwise import data_cases
+from pytest_cutile_rs.cases._elementwise import dtype_case
+from pytest_cutile_rs.cases._elementwise import layout_cases
+from pytest_cutile_rs.cases._elementwise import of_its_kind
 from pytest_cutile_rs.cases._elementwise import offset_cases
 from pytest_cutile_rs.cases._elementwise import size_cases
 from pytest_cutile_rs.cases._formula import FormulaSuite
@@ -74,6 +77,12 @@ def _more() -> list[Case]:
         for dtype in DTYPES
     ]
     found += cases(_OP, DTYPES, [(7, 333)], tag="inplace", params=_params(0.3, inplace=True), structural=False)
+    found += layout_cases(_OP, params=half)
+    found += [
+        case(_OP, "f16", (64, 500), tag="inplace", layout=layout, params=_params(0.3, inplace=True), structural=False)
+        for layout in ("transposed", "strided", "offset")
+    ]
+    found.append(dtype_case(_OP, params=half))
     return found + data_cases(_OP, ("nan", "inf", "overflow", "tiny"), params=half)
 
 
@@ -101,7 +110,7 @@ class Dropout(FormulaSuite):
         """x, the seed and the other arguments."""
         x = tensor(case.shape, case.dtype, device, seed, layout=case.layout, data=case.data)
         kwargs: dict[str, Any] = case.kwargs
-        return Call((x, kwargs.pop(_SEED)), kwargs)
+        return Call((of_its_kind(case, x), kwargs.pop(_SEED)), kwargs)
 
     def formula(self, case: Case, call: Call) -> Any:
         """Kept elements times 1 / (1 - p), zero elsewhere; and x as it is afterwards."""

@@ -15,6 +15,9 @@ from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
 from pytest_cutile_rs.cases._build import options
 from pytest_cutile_rs.cases._elementwise import data_cases
+from pytest_cutile_rs.cases._elementwise import dtype_case
+from pytest_cutile_rs.cases._elementwise import layout_cases
+from pytest_cutile_rs.cases._elementwise import of_its_kind
 from pytest_cutile_rs.cases._elementwise import offset_cases
 from pytest_cutile_rs.cases._elementwise import size_cases
 from pytest_cutile_rs.cases._formula import UPSTREAM
@@ -36,23 +39,37 @@ def _tilegym() -> list[Case]:
     return [*found, case(_OP, "f16", (2, 64, 512), quick=True, **_BACK)]
 
 
+def _refusals() -> list[Case]:
+    long = r"(?i)get_swiglu.*a .*(extent|stride).*2147483647"
+    return [
+        case(_OP, "f16", (2, 2**31), raises=long, structural=False),
+        case(_OP, "f16", (4, 8), data="shapes", raises=r"a has shape \(4, 8\), b \(4, 4\)", structural=False),
+        case(_OP, "f16", (4, 8), data="dtypes", raises="a has dtype torch.float16, b torch.float32", structural=False),
+        dtype_case(_OP),
+    ]
+
+
 def _timed() -> list[Case]:
     """TileGym's one perf shape, and those of its benchmark that are not launch-bound."""
     found = [case(_OP, "f32", (8, 1, 4096), perf=True, quick=True)]
-    return found + cases(_OP, DTYPES, [(1, 4096, 4096), (4, 4096, 8192)], perf=True)
+    found += cases(_OP, DTYPES, [(1, 4096, 4096), (4, 4096, 8192)], perf=True)
+    found += cases(_OP, ("f32", "bf16"), [(1, 4096, 4096), (4, 4096, 8192)], perf=True, **_BACK)
+    return [*found, case(_OP, "bf16", (4096, 8192), layout="halves", perf=True)]
 
 
 def _more() -> list[Case]:
     found = size_cases(_OP) + offset_cases(_OP)
     # TileGym's backward pass divides the columns by SMs / rows; it fails (division by zero) for a tensor with fewer
-    # elements than that, such as (1, 1) or (3, 17) on 132 SMs, which is why no smaller ones are here.
-    found += cases(_OP, ("bf16",), [(1, 1000), (17, 9), (140, 33)], structural=False, **_BACK)
+    # elements than that, the first two on 132 SMs.
+    found += cases(_OP, ("bf16",), [(1, 1), (3, 17), (1, 1000), (17, 9), (140, 33)], structural=False, **_BACK)
     found += [case(_OP, dtype, (5, 129), quick=dtype == "bf16", **_BACK) for dtype in DTYPES]
     found += [
         case(_OP, dtype, (64, 500), layout=layout, structural=dtype == "f16")
         for layout in ("transposed", "strided", "padded", "padded-odd", "every-other-row", "expanded")
         for dtype in DTYPES
     ]
+    found += [case(_OP, dtype, (64, 500), layout="halves", quick=dtype == "f32", **_BACK) for dtype in DTYPES]
+    found += layout_cases(_OP, (33, 70), **_BACK)
     return found + data_cases(_OP, ("nan", "inf", "overflow", "wide", "tiny", "signed-zeros"))
 
 
@@ -60,18 +77,29 @@ class GetSwiglu(FormulaSuite):
     """See the module."""
 
     name = _OP
-    cases = tuple([*_tilegym(), *_timed(), *_more()])
+    cases = tuple([*_tilegym(), *_timed(), *_more(), *_refusals()])
     differentiable = (0, 1)
     tolerance = TOLERANCES
     nan_policy = "NaN, silu(-inf) = -inf * 0 and inf * 0 propagate as NaN; a product beyond the dtype is inf"
     rounding_policy = "fp32, silu rounded to the storage dtype before the product; the gradients are rounded once"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
-        """a, b and the gradient of the result in a backward case."""
-        a, b = (
-            tensor(case.shape, case.dtype, device, seed + n, layout=case.layout, data=case.data if n == 0 else other)
-            for n, other in enumerate(["", "empty" if case.data == "empty" else "randn"])
-        )
+        """a, b and the gradient of the result in a backward case; layout ``"halves"``: of one tensor."""
+        if case.layout == "halves":
+            *lead, cols = case.shape
+            a, b = tensor((*lead, 2 * cols), case.dtype, device, seed, data=case.data).chunk(2, -1)
+        else:
+            a, b = (
+                tensor(
+                    case.shape, case.dtype, device, seed + n, layout=case.layout, data=case.data if n == 0 else other
+                )
+                for n, other in enumerate(["", "empty" if case.data == "empty" else "randn"])
+            )
+        if case.data == "shapes":
+            b = b[:, : case.shape[1] // 2]
+        if case.data == "dtypes":
+            b = b.float()
+        a, b = (of_its_kind(case, one) for one in (a, b))
         kwargs: dict[str, Any] = options(case)
         if case.kwargs.get(BACKWARD):
             kwargs[UPSTREAM] = tensor(case.shape, case.dtype, device, seed + 2)

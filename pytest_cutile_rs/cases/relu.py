@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parity of `relu`, forward only; any shape, contiguous (TileGym asserts it)."""
+"""Parity of `relu`, forward only; any shape and strides (TileGym asserts a contiguous tensor)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
 from pytest_cutile_rs.cases._elementwise import bytes_per_element
 from pytest_cutile_rs.cases._elementwise import data_cases
+from pytest_cutile_rs.cases._elementwise import dtype_case
+from pytest_cutile_rs.cases._elementwise import layout_cases
+from pytest_cutile_rs.cases._elementwise import of_its_kind
 from pytest_cutile_rs.cases._elementwise import offset_cases
 from pytest_cutile_rs.cases._elementwise import size_cases
 from pytest_cutile_rs.cases._formula import FormulaSuite
@@ -45,6 +48,8 @@ class Relu(FormulaSuite):
             *_timed(),
             *size_cases(_OP),
             *offset_cases(_OP),
+            *layout_cases(_OP),
+            dtype_case(_OP),
             *data_cases(_OP, ("nan", "inf", "overflow", "tiny", "signed-zeros")),
         ]
     )
@@ -56,7 +61,8 @@ class Relu(FormulaSuite):
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """x."""
-        return Call((tensor(case.shape, case.dtype, device, seed, layout=case.layout, data=case.data),))
+        x = tensor(case.shape, case.dtype, device, seed, layout=case.layout, data=case.data)
+        return Call((of_its_kind(case, x),))
 
     def formula(self, case: Case, call: Call) -> Any:
         """Zero wherever x is not above zero."""

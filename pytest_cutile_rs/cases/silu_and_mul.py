@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parity of `silu_and_mul`: (..., 2H) -> (..., H); the shape is the output's, (..., H)."""
+"""Parity of `silu_and_mul`, forward and backward: (..., 2H) -> (..., H); the shape is the output's, (..., H)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from pytest_cutile_rs.case import DTYPES
 from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
-from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.cases._build import BACKWARD
+from pytest_cutile_rs.cases._formula import UPSTREAM
+from pytest_cutile_rs.cases._formula import FormulaSuite
+from pytest_cutile_rs.cases._swiglu import swiglu
 from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "silu_and_mul"
@@ -22,7 +25,8 @@ _DEVICES = r"(?i)silu_and_mul.* is on .* but .* is on "
 
 
 def _case(dtype: str, *shape: int, tag: str = "", **more: Any) -> Case:
-    tags = [tag, more.get("layout", ""), more.get("data", "")]
+    back = BACKWARD if dict(more.get("params", ())).get(BACKWARD) else ""
+    tags = [tag, more.get("layout", ""), more.get("data", ""), back]
     name = "-".join([dtype, "x".join(map(str, shape)), *(tag for tag in tags if tag)])
     return Case(_OP, name, dtype, shape, **more)
 
@@ -115,6 +119,25 @@ def _data() -> list[Case]:
     ]
 
 
+def _backward() -> list[Case]:
+    """The gradient's kernel; TileGym has one for each half of it, and joins them."""
+
+    def back(dtype: str, *shape: int, **more: Any) -> Case:
+        return _case(dtype, *shape, params=((BACKWARD, True),), **more)
+
+    found = [back("f32", *shape) for shape in ((2, 64, 512), (4, 128, 1024), (7, 100, 1000), (13, 33, 1500))]
+    found += [back(dtype, 2, 64, 512, quick=dtype == "f16") for dtype in ("f16", "bf16")]
+    found += [back("bf16", *shape, structural=False) for shape in ((1, 1), (3, 17), (300, 1), (9, 1025), (2, 3, 4, 65))]
+    found += [
+        back("f16", 64, 500, layout=layout, structural=False)
+        for layout in ("transposed", "strided", "padded", "padded-odd", "offset", "expanded", "every-other-row")
+    ]
+    found += [back(dtype, 16, 130, data=data, structural=False) for data in ("nan", "wide", "tiny") for dtype in DTYPES]
+    found += [back("f32", *shape, structural=False) for shape in ((0, 128), (4, 0, 64))]
+    timed = [(dtype, hidden) for hidden in (512, 1024, 4096) for dtype in ("f16", "f32")]
+    return found + [back(dtype, 64, 1024, hidden, perf=True) for dtype, hidden in timed]
+
+
 def _refusals() -> list[Case]:
     return [
         Case(_OP, "f16-rows-beyond-i32", "f16", (2**31, 8), raises=_I32, structural=False),
@@ -123,11 +146,12 @@ def _refusals() -> list[Case]:
     ]
 
 
-class SiluAndMul(OpSuite):
+class SiluAndMul(FormulaSuite):
     """See the module."""
 
     name = _OP
-    cases = tuple([*_tilegym(), *_timed(), *_sizes(), *_layouts(), *_out(), *_data(), *_refusals()])
+    cases = tuple([*_tilegym(), *_timed(), *_sizes(), *_layouts(), *_out(), *_data(), *_backward(), *_refusals()])
+    differentiable = (0,)
     tolerance: ClassVar[Mapping[str, Tolerance]] = {
         "f32": Tolerance(1e-5, 1e-6, "exp2 and division are the approximate ones; the exponent's argument has 24 bits"),
         "f16": Tolerance(1e-3, 1e-6, "computed in fp32, one rounding to 11 bits (2^-11), doubled"),
@@ -137,39 +161,45 @@ class SiluAndMul(OpSuite):
     rounding_policy = "fp32 throughout, one rounding at the store; silu is not rounded before the product"
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
-        """Input of (..., 2H), and ``out`` of (..., H) when the case asks for it."""
+        """Input of (..., 2H); ``out`` of (..., H), or the gradient of the result, where the case asks for it."""
         *lead, hidden = case.shape
         x = tensor((*lead, 2 * hidden), case.dtype, device, seed, layout=case.layout, data=case.data)
+        if case.kwargs.get(BACKWARD):
+            return Call((x,), {UPSTREAM: tensor(case.shape, case.dtype, device, seed + 1)})
         where = case.kwargs.get("out")
         if not where:
             return Call((x,))
         elsewhere = "cpu" if device == "meta" else "meta"
         return Call((x,), {"out": x.new_empty(case.shape, device=elsewhere if where == "elsewhere" else device)})
 
-    def reference(self, case: Case, call: Call) -> Any:
-        """In fp64."""
-        import torch
-
-        return self._torch(call.args[0].to(torch.float64))
+    def formula(self, case: Case, call: Call) -> Any:
+        """Silu of the first half times the second."""
+        return swiglu(*call.args[0].chunk(2, dim=-1))
 
     def torch(self, case: Case, call: Call) -> Any:
-        """Two torch kernels."""
-        return self._torch(call.args[0])
-
-    @staticmethod
-    def _torch(x: Any) -> Any:
+        """Two torch kernels; with the gradient, `formula`."""
         import torch
 
-        gate, value = x.chunk(2, dim=-1)
+        if UPSTREAM in call.kwargs:
+            return super().torch(case, call)
+        gate, value = call.args[0].chunk(2, dim=-1)
         return torch.nn.functional.silu(gate) * value
 
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
+        """A gradient is the result's error times two factors around one, and sums that cancel."""
+        base = self.tolerance[case.dtype]
+        if output == 0:
+            return base
+        scale = 1e3 if case.data == "wide" else 1.0
+        return Tolerance(base.rtol, 4e-6 * scale, f"{base.why}; terms of the derivative cancel around -1.28")
+
     def bytes_moved(self, case: Case) -> int:
-        """Two reads and one write per output element."""
-        return 3 * math.prod(case.shape) * ITEMSIZE[case.dtype]
+        """Two reads and one write per output element; backward three reads and two writes more."""
+        return (8 if case.kwargs.get(BACKWARD) else 3) * math.prod(case.shape) * ITEMSIZE[case.dtype]
 
     def flops(self, case: Case) -> int:
-        """Negation, exponential, sum, quotient, product per output element."""
-        return 5 * math.prod(case.shape)
+        """Negation, exponential, sum, quotient, product per output element; about as many per gradient."""
+        return (15 if case.kwargs.get(BACKWARD) else 5) * math.prod(case.shape)
 
 
 SUITE = SiluAndMul()

@@ -7,7 +7,12 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
+from tilegym_rs_backend.ops.dropout import dropout
+from tilegym_rs_backend.ops.geglu import geglu
+from tilegym_rs_backend.ops.gelu import gelu
+from tilegym_rs_backend.ops.get_swiglu import swiglu
 from tilegym_rs_backend.ops.matmul import matmul
+from tilegym_rs_backend.ops.relu import relu
 from tilegym_rs_backend.ops.silu_and_mul import silu_and_mul
 from tilegym_rs_backend.ops.softmax import softmax
 
@@ -39,6 +44,18 @@ def test_a_lazily_negated_gradient_is_resolved():
     torch.testing.assert_close(b.grad, a.detach().t() @ grad, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("op", [gelu, geglu, lambda x: swiglu(x, x)])
+def test_gradients_of_activations_are_resolved_and_not_differentiated_twice(op):
+    x = torch.randn(2, 8, requires_grad=True)
+    grad = negated(*op(x).shape)
+    (lazy,) = torch.autograd.grad(op(x), x, grad)
+    (plain,) = torch.autograd.grad(op(x), x, grad.resolve_neg())
+    assert torch.equal(lazy, plain)
+    (first,) = torch.autograd.grad((op(x) ** 2).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        (first.sum() + x.sum()).backward()
+
+
 @pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
 def test_matmul_is_differentiable_twice(trans):
     a, b = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
@@ -61,7 +78,20 @@ def test_the_gradient_of_silu_and_mul_is_not_lost_silently():
         (first.sum() + x.sum()).backward()
 
 
-@pytest.mark.parametrize("op", [softmax, silu_and_mul, lambda x: matmul(x, x)])
+@pytest.mark.parametrize(
+    "op",
+    [
+        softmax,
+        silu_and_mul,
+        lambda x: matmul(x, x),
+        relu,
+        gelu,
+        geglu,
+        lambda x: dropout(x, 1),
+        lambda x: swiglu(x, torch.ones(4, 4)),
+        lambda x: swiglu(torch.ones(4, 4), x),
+    ],
+)
 def test_a_tangent_is_not_lost_silently(op):
     x = torch.randn(4, 4)
     with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode AD"):

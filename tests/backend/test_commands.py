@@ -21,6 +21,11 @@ pytestmark = pytest.mark.cargo
         (["softmax", "--shapes", "4x4", "--param", "use_tma=1", "--param", "use_chunked=1"], "exclude each other"),
         (["matmul", "--shapes", "4x4"], "matmul: a shape is M, N, K (MxNxK), got (4, 4)"),
         (["silu_and_mul", "--shapes", "4x3"], "the last axis must hold both halves"),
+        (["geglu", "--shapes", "4x3"], "geglu: axis 1 must hold both halves"),
+        (["geglu", "--shapes", "4x4", "--param", "dim=2"], "geglu: dim 2 of an input with 2 axes"),
+        (["gelu", "--shapes", "4x4", "--param", "approximate=erf"], "approximate is 'none' or 'tanh', got 'erf'"),
+        (["dropout", "--shapes", "4x4", "--param", "foo=1"], "dropout: unknown arguments ['foo']"),
+        (["get_swiglu_module", "--shapes", "4x4"], "get_swiglu_module: a shape is rows, hidden, inner, got (4, 4)"),
         (["softmax", "--shapes", "4x4", "--arch", "hopper"], "is not of the form sm_90"),
     ],
 )

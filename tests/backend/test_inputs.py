@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from tilegym_rs_backend.errors import LaunchError
+from tilegym_rs_backend.ops.dropout import dropout
+from tilegym_rs_backend.ops.geglu import geglu
+from tilegym_rs_backend.ops.gelu import gelu
+from tilegym_rs_backend.ops.get_swiglu import swiglu
 from tilegym_rs_backend.ops.matmul import matmul
+from tilegym_rs_backend.ops.relu import relu
 from tilegym_rs_backend.ops.silu_and_mul import silu_and_mul
 from tilegym_rs_backend.ops.softmax import softmax
 
@@ -30,6 +35,12 @@ def test_what_is_no_tensor_is_named(value):
         (lambda: silu_and_mul(value), "silu_and_mul: input"),
         (lambda: matmul(value, x), "matmul: a"),
         (lambda: matmul(x, value), "matmul: b"),
+        (lambda: relu(value), "relu: x"),
+        (lambda: gelu(value), "gelu: input"),
+        (lambda: geglu(value), "geglu: input"),
+        (lambda: dropout(value, 1), "dropout: x"),
+        (lambda: swiglu(value, x), "get_swiglu: a"),
+        (lambda: swiglu(x, value), "get_swiglu: b"),
     ):
         with pytest.raises(TypeError, match=f"{name} must be a torch.Tensor, got {type(value).__name__}"):
             call()

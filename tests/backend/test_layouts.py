@@ -8,7 +8,12 @@ import torch
 
 from tilegym_rs_backend.errors import LaunchError
 from tilegym_rs_backend.launch import record
+from tilegym_rs_backend.ops.dropout import dropout
+from tilegym_rs_backend.ops.geglu import geglu
+from tilegym_rs_backend.ops.gelu import gelu
+from tilegym_rs_backend.ops.get_swiglu import swiglu
 from tilegym_rs_backend.ops.matmul import matmul
+from tilegym_rs_backend.ops.relu import relu
 from tilegym_rs_backend.ops.silu_and_mul import silu_and_mul
 from tilegym_rs_backend.ops.softmax import softmax
 
@@ -43,6 +48,13 @@ LAYOUTS = {
 OPS = {
     "softmax": softmax,
     "silu_and_mul": silu_and_mul,
+    "relu": relu,
+    "gelu": gelu,
+    "dropout": lambda x: dropout(x, 3),
+    "geglu, columns": geglu,
+    "geglu, rows": lambda x: geglu(x, 0, "tanh"),
+    "swiglu, first": lambda x: swiglu(x, torch.ones(x.shape, dtype=x.dtype)),
+    "swiglu, second": lambda x: swiglu(torch.ones(x.shape, dtype=x.dtype), x),
     "matmul, first": lambda x: matmul(x, torch.linspace(-1, 1, COLUMNS * 16).view(COLUMNS, 16).to(x.dtype)),
     "matmul, second": lambda x: matmul(torch.linspace(-1, 1, 16 * ROWS).view(16, ROWS).to(x.dtype), x),
 }
@@ -69,7 +81,7 @@ def test_tensors_of_four_axes_in_any_order(order):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
-@pytest.mark.parametrize("op", [softmax, silu_and_mul])
+@pytest.mark.parametrize("op", [softmax, silu_and_mul, relu, geglu, lambda x: dropout(x, 3), lambda x: swiglu(x, x)])
 def test_every_offset_is_right_and_there_are_two_variants(op, dtype):
     """Addresses that do not divide by 16: one more variant, and no more."""
     x = torch.randn(ROWS, COLUMNS).to(dtype)
@@ -93,9 +105,14 @@ def test_empty_axes(shape, dtype):
         softmax(x)
         silu_and_mul(x)
         silu_and_mul(torch.empty(3, *shape, dtype=dtype))
+        for op in (relu, gelu, geglu, lambda x: dropout(x, 3), lambda x: dropout(x, 3, inplace=True)):
+            op(x)
+        swiglu(x, x)
         matmul(x, torch.empty(shape[1], 5, dtype=dtype))
     assert launches == []
     assert torch.equal(softmax(x), torch.softmax(x, -1))
+    assert relu(x).shape == gelu(x).shape == dropout(x, 3).shape == swiglu(x, x).shape == shape
+    assert geglu(x).shape == (shape[0], shape[1] // 2)
     assert silu_and_mul(x).shape == (shape[0], shape[1] // 2)
     assert torch.equal(matmul(x, torch.ones(shape[1], 5, dtype=dtype)), x @ torch.ones(shape[1], 5, dtype=dtype))
     y = torch.randn(4, 16).to(dtype)

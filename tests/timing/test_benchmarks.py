@@ -167,14 +167,14 @@ def test_host_time_compares_redirected_ops_under_both_backends(script: Any, monk
 
     registration.register()
     host_time = script("host_time")
-    rows, failed = host_time.redirected(["relu", "softmax", "gelu"], device="cpu")
-    assert list(rows) == [f"{op}, {backend}" for op in ("relu", "gelu") for backend in ("cutile", "cutile_rs")]
+    rows, failed = host_time.redirected(["bmm", "softmax", "mla_decoding"], device="cpu")
+    assert list(rows) == [f"{op}, {backend}" for op in ("bmm", "mla_decoding") for backend in ("cutile", "cutile_rs")]
     assert failed["softmax"].startswith("it has native kernels")
 
     def slower_under_cutile(suite: Any, call: Any, backend: str | None = None) -> None:
         time.sleep(4e-3 if tilegym.get_current_backend() == "cutile" else 1e-3)
 
-    for op in ("relu", "gelu"):
+    for op in ("bmm", "mla_decoding"):
         monkeypatch.setattr(type(suites()[op]), "call", slower_under_cutile)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     before = tilegym.get_current_backend()
@@ -184,10 +184,10 @@ def test_host_time_compares_redirected_ops_under_both_backends(script: Any, monk
     finally:
         tilegym.set_backend(before)
     table = host_time.compared(found, calls)
-    assert list(table) == ["relu", "gelu"]
-    assert 1.5 < table["relu"]["ratio"] < 6
-    assert table["gelu"]["cutile_us"] > 4000
-    assert table["gelu"]["cutile_calls"] >= 2
+    assert list(table) == ["bmm", "mla_decoding"]
+    assert 1.5 < table["bmm"]["ratio"] < 6
+    assert table["mla_decoding"]["cutile_us"] > 4000
+    assert table["mla_decoding"]["cutile_calls"] >= 2
 
 
 def test_equal_pairs_are_of_all_ops_and_differ(script: Any) -> None:

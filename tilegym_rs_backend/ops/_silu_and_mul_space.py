@@ -17,8 +17,8 @@ from ..tuning.space import Value
 from ..tuning.space import Work
 from ..tuning.space import extent_bucket
 from ..tuning.space import hints
+from . import _gated
 from ._common import ceil_div
-from ._common import contiguous_meta
 from ._common import elements_per_load
 from ._common import next_power_of_2
 from ._common import without_gaps
@@ -48,13 +48,6 @@ class Problem(NamedTuple):
         return without_gaps(*self)
 
 
-class BackwardProblem(NamedTuple):
-    """The gradient of `x`, seen as (rows, 2, H), from the result's, (rows, H)."""
-
-    grad: TensorMeta
-    x: TensorMeta
-
-
 def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     """Return the launch of a configuration."""
     rows, hidden = problem.out.shape
@@ -82,41 +75,35 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     return Launch(kernels.silu_and_mul_packed, grid, args, {**constants, **hints(config)})
 
 
-def backward_launch(problem: BackwardProblem, config: Config, machine: Machine) -> Launch:
+def backward_launch(problem: _gated.Problem, config: _gated.Config, machine: Machine) -> Launch:
     """Return the backward's launch of a configuration."""
-    rows, _, hidden = problem.x.shape
-    tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
-    return Launch(
-        kernels.silu_and_mul_backward,
-        _flat_grid(tiles),
-        {"grad_x": contiguous_meta((rows, 2, hidden), problem.x.dtype), "grad": problem.grad, "x": problem.x},
-        {"ROWS": config.rows, "COLS": config.cols, **hints(config)},
-    )
+    return _gated.launch_of(kernels.silu_and_mul_backward, problem, config)
 
 
-def work(problem: Problem | BackwardProblem, config: Config, machine: Machine) -> Work:
-    """Return what a launch does: both halves are read, and what is computed is written; backward twice as much."""
+def work(problem: Problem, config: Config, machine: Machine) -> Work:
+    """Return what a launch does: both halves are read, and what is computed is written."""
     rows, _, hidden = problem.x.shape
     tile = config.rows * config.cols * problem.x.dtype.itemsize
-    read, written = (3, 2) if isinstance(problem, BackwardProblem) else (2, 1)
     return Work(
         tiles=ceil_div(rows, config.rows) * ceil_div(hidden, config.cols),
         steps=1,
-        step_bytes=read * tile,
-        tile_bytes=written * tile,
+        step_bytes=2 * tile,
+        tile_bytes=tile,
         step_ops=16.0 * config.rows * config.cols,
-        least_bytes=(read + written) * rows * hidden * problem.x.dtype.itemsize,
+        least_bytes=3 * rows * hidden * problem.x.dtype.itemsize,
     )
 
 
 def bucket(problem: Problem) -> dict[str, Value]:
     """Return what a choice depends on."""
-    return {**_bucket(problem.x), "packed": problem.packed}
-
-
-def backward_bucket(problem: BackwardProblem) -> dict[str, Value]:
-    """Return what a choice depends on."""
-    return {**_bucket(problem.x), "packed": without_gaps(*problem)}
+    rows, _, hidden = problem.x.shape
+    return {
+        "dtype": dtype_name(problem.x.dtype),
+        "rows": extent_bucket(rows),
+        "hidden": extent_bucket(hidden),
+        "load": elements_per_load(hidden, problem.x.dtype.itemsize),
+        "packed": problem.packed,
+    }
 
 
 def default(problem: Problem, machine: Machine) -> Config:
@@ -136,22 +123,6 @@ def default(problem: Problem, machine: Machine) -> Config:
     return Config(True, tile_rows, cols, num_worker_warps=4)
 
 
-def backward_default(problem: BackwardProblem, machine: Machine) -> Config:
-    """Return the backward's shipped configuration."""
-    hidden = problem.x.shape[2]
-    return Config(False, 1, min(max(next_power_of_2(hidden), 16), 512), num_worker_warps=4)
-
-
-def _bucket(x: TensorMeta) -> dict[str, Value]:
-    rows, _, hidden = x.shape
-    return {
-        "dtype": dtype_name(x.dtype),
-        "rows": extent_bucket(rows),
-        "hidden": extent_bucket(hidden),
-        "load": elements_per_load(hidden, x.dtype.itemsize),
-    }
-
-
 def _flat_grid(tiles: int) -> tuple[int, int, int]:
     """Return a grid for the kernels that number their tiles and stride by the grid."""
     return (min(tiles, 2**31 - 1), 1, 1)
@@ -159,7 +130,7 @@ def _flat_grid(tiles: int) -> tuple[int, int, int]:
 
 _COLS = (128, 256, 512, 1024, 2048)
 _WARPS = (4, 8)
-_TILE_RULES: tuple[Rule[Problem | BackwardProblem, Config], ...] = (
+_TILE_RULES: tuple[Rule[Problem, Config], ...] = (
     Rule("cols: a smaller tile covers the row", lambda p, c, _: c.cols <= max(next_power_of_2(p.x.shape[2]), 16)),
     Rule(
         "a thread has less than 8 or more than 64 bytes of each operand",
@@ -186,17 +157,7 @@ SPACE: Space[Problem, Config] = Space(
     on_first_call=False,
 )
 
-BACKWARD: Space[BackwardProblem, Config] = Space(
-    name="silu_and_mul_backward",
-    config=Config,
-    axes={"packed": (False,), "rows": (1, 2, 4), "cols": _COLS, "num_worker_warps": _WARPS},
-    rules=_TILE_RULES,
-    default=backward_default,
-    launch=backward_launch,
-    bucket=backward_bucket,
-    work=work,
-    on_first_call=False,
-)
+BACKWARD = _gated.space("silu_and_mul_backward", backward_launch)
 
 
 def _covers(problem: Problem, config: Config) -> bool:

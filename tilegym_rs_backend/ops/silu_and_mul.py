@@ -30,9 +30,10 @@ from ._common import check_out
 from ._common import check_overlap
 from ._common import differentiates
 from ._common import inspect
+from ._gated import Matrix
+from ._gated import Problem as BackwardProblem
 from ._silu_and_mul_space import BACKWARD
 from ._silu_and_mul_space import SPACE
-from ._silu_and_mul_space import BackwardProblem
 from ._silu_and_mul_space import Problem
 
 OP = "silu_and_mul"
@@ -119,23 +120,23 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
 
 
 def _backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    rows, grad_rows = as_rows(x), as_rows(grad)
-    target = target_of(rows, OP, "input")
-    grad_x = x.new_empty(x.shape)
+    target = target_of(x, OP, "input")
+    rows, grad_rows = _contiguous_rows(x), _contiguous_rows(grad)
     pointer, grad_pointer = rows.data_ptr(), grad_rows.data_ptr()
-    run = _backward_plan(
-        get_library(),
-        target,
-        rows.shape,
-        rows.stride(),
-        x.dtype,
-        not pointer & 15,
-        grad_rows.stride(),
-        not grad_pointer & 15,
-    )
-    if run is not None:
-        run(grad_x.data_ptr(), grad_pointer, pointer)
+    distances = (rows.stride(0), grad_rows.stride(0))
+    found = _backward_plan(get_library(), target, rows.shape, distances, x.dtype, pointer & 15, not grad_pointer & 15)
+    grad_x = x.new_empty(x.shape)
+    if found is not None:
+        run, half = found
+        first = grad_x.data_ptr()
+        run(first, first + half, grad_pointer, pointer, pointer + half)
     return grad_x
+
+
+def _contiguous_rows(x: torch.Tensor) -> torch.Tensor:
+    """Return `x` as (rows, columns), columns contiguous; rows may lie at any distance."""
+    rows = as_rows(x)
+    return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
 
 
 def _shapes(x: torch.Tensor) -> tuple[int, tuple[int, ...]]:
@@ -172,20 +173,28 @@ def _backward_plan(
     library: Library,
     target: Target,
     shape: tuple[int, int],
-    strides: tuple[int, int],
+    distances: tuple[int, int],
     dtype: torch.dtype,
-    aligned: bool,
-    grad_strides: tuple[int, int],
+    offset: int,
     grad_aligned: bool,
-) -> Callable[..., None] | None:
-    halves = _halves(shape, strides, dtype, aligned)
-    if halves is None:
+) -> tuple[Callable[..., None], int] | None:
+    """Return the launch, and the bytes between the halves. `distances`: from row to row of the input, and of grad."""
+    rows, hidden = shape[0], shape[1] // 2
+    if rows == 0 or hidden == 0:
         return None
-    rows, _, hidden = halves.shape
-    check_extents("the gradient", OP, (rows, hidden), grad_strides)
-    problem = BackwardProblem(TensorMeta((rows, hidden), tuple(grad_strides), dtype, grad_aligned), halves)
+    half = hidden * dtype.itemsize
+    from_row, grad_row = distances
+    check_extents("input", OP, shape, (max(from_row, 2 * hidden), 1))
+    matrices = (
+        Matrix(2 * hidden, True),
+        Matrix(2 * hidden, not half & 15),
+        Matrix(grad_row, grad_aligned),
+        Matrix(from_row, not offset),
+        Matrix(from_row, not (offset + half) & 15),
+    )
+    problem = BackwardProblem(rows, hidden, dtype, matrices)
     config = choose(BACKWARD, problem, library, target)
-    return BACKWARD.launch(problem, config, machine_of(target)).bind(library, target)
+    return BACKWARD.launch(problem, config, machine_of(target)).bind(library, target), half
 
 
 def _halves(shape: tuple[int, int], strides: tuple[int, int], dtype: torch.dtype, aligned: bool) -> TensorMeta | None:

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
 //! Device kernels, one file per TileGym op. This list is written by hand: build.rs reads the files and checks it.
 
+pub mod dropout;
 pub mod fmha;
+pub mod geglu;
+pub mod gelu;
+pub mod get_swiglu;
 pub mod layer_norm;
 pub mod layer_norm_legacy;
 pub mod matmul;
 pub mod persistent_layer_norm;
+pub mod relu;
 pub mod rms_norm;
 pub mod silu_and_mul;
 pub mod softmax;

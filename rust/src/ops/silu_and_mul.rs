@@ -6,6 +6,7 @@
 
 #[cutile::module]
 pub mod silu_and_mul {
+    use crate::gated::gated::*;
     use cutile::core::*;
 
     /// 1 + exp(-a), exp through exp2: a / (1 + exp(-a)) is silu(a).
@@ -166,48 +167,38 @@ pub mod silu_and_mul {
         }
     }
 
-    /// Gradient of the input, written in place of both halves: grad_x and x are seen as (rows, 2, H).
+    /// to_gate = grad * other * silu'(gate), to_other = grad * silu(gate). Tiles of ROWS x COLS, placed as `place` says
+    /// (WHOLE: whole rows); EXACT: none overhangs. `cols` and the distances of rows are multiples of ALIGN elements.
     #[tile::entry(unchecked_accesses = true)]
-    pub unsafe fn silu_and_mul_backward<E: ElementType, const ROWS: i32, const COLS: i32>(
-        grad_x: &Tensor<E, { [-1, -1, -1] }>,
-        grad: &Tensor<E, { [-1, -1] }>,
-        x: &Tensor<E, { [-1, -1, -1] }>,
+    pub unsafe fn silu_and_mul_backward<
+        E: ElementType,
+        const ROWS: i32,
+        const COLS: i32,
+        const ALIGN: i32,
+        const WHOLE: bool,
+        const EXACT: bool,
+    >(
+        to_gate: *mut E,
+        to_other: *mut E,
+        grad: *mut E,
+        gate: *mut E,
+        other: *mut E,
+        rows: i32,
+        cols: i32,
+        to_row: i32,
+        grad_row: i32,
+        gate_row: i32,
+        other_row: i32,
     ) {
-        let half: Shape<{ [ROWS, 1, COLS] }> = shape![ROWS, 1, COLS];
         let tile: Shape<{ [ROWS, COLS] }> = shape![ROWS, COLS];
-        let src: Partition<E, { [ROWS, 1, COLS] }> =
-            unsafe { make_partition_view(x, half, padding::Zero, dim_map::Identity, new_token_unordered()) };
-        let above: Partition<E, { [ROWS, COLS] }> =
-            unsafe { make_partition_view(grad, tile, padding::Zero, dim_map::Identity, new_token_unordered()) };
-        let mut dst: PartitionMut<E, { [ROWS, 1, COLS] }> = unsafe { grad_x.partition_full_mut(half) };
-        let pid: (i32, i32, i32) = get_tile_block_id();
-        let step: (i32, i32, i32) = get_num_tile_blocks();
-        let rows: i32 = num_tiles(&above, 0i32);
-        let cols: i32 = num_tiles(&above, 1i32);
-        let total: i32 = rows * cols;
-        let one: Tile<f32, { [ROWS, COLS] }> = constant(1.0f32, tile);
-        for i in (pid.0..total).step_by(step.0 as usize) {
-            let r: i32 = i / cols;
-            let c: i32 = i - r * cols;
-            let a: Tile<E, { [ROWS, 1, COLS] }> = src.load([r, 0i32, c]);
-            let b: Tile<E, { [ROWS, 1, COLS] }> = src.load([r, 1i32, c]);
-            let g: Tile<E, { [ROWS, COLS] }> = above.load([r, c]);
-            let a: Tile<E, { [ROWS, COLS] }> = a.reshape(tile);
-            let b: Tile<E, { [ROWS, COLS] }> = b.reshape(tile);
-            let a: Tile<f32, { [ROWS, COLS] }> = convert_tile(a);
-            let b: Tile<f32, { [ROWS, COLS] }> = convert_tile(b);
-            let g: Tile<f32, { [ROWS, COLS] }> = convert_tile(g);
-            let s: Tile<f32, { [ROWS, COLS] }> = true_div(one, denominator(a));
-            let silu: Tile<f32, { [ROWS, COLS] }> = a * s;
-            let slope: Tile<f32, { [ROWS, COLS] }> = s + silu * (one - s);
-            let da: Tile<E, { [ROWS, COLS] }> = convert_tile(g * b * slope);
-            let db: Tile<E, { [ROWS, COLS] }> = convert_tile(g * silu);
-            let da: Tile<E, { [ROWS, 1, COLS] }> = da.reshape(half);
-            let db: Tile<E, { [ROWS, 1, COLS] }> = db.reshape(half);
-            unsafe {
-                store_view_tko_mut(&mut dst, da, [r, 0i32, c], ordering::Weak, scope::TileBlock, None, tma::Enabled);
-                store_view_tko_mut(&mut dst, db, [r, 1i32, c], ordering::Weak, scope::TileBlock, None, tma::Enabled);
-            }
-        }
+        let cols: i32 = unsafe { assume_div_by::<_, ALIGN>(cols) };
+        let to_row: i32 = unsafe { assume_div_by::<_, ALIGN>(to_row) };
+        let grad_row: i32 = unsafe { assume_div_by::<_, ALIGN>(grad_row) };
+        let gate_row: i32 = unsafe { assume_div_by::<_, ALIGN>(gate_row) };
+        let other_row: i32 = unsafe { assume_div_by::<_, ALIGN>(other_row) };
+        gated_backward(
+            0i32, to_gate, to_other, grad, gate, other, rows, cols, to_row, grad_row, gate_row, other_row, WHOLE,
+            EXACT, tile,
+        );
     }
 }
