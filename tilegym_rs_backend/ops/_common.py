@@ -95,17 +95,17 @@ def check_overlap(op: str, x: torch.Tensor, out: torch.Tensor) -> None:
     one_pitch = rows == 1 or out.stride(0) == x.stride(0)
     if one_pitch and out.stride(1) == x.stride(1) and out.data_ptr() in (x.data_ptr(), x[:, hidden:].data_ptr()):
         return
-    (first, end), (out_first, out_end) = _span(x), _span(out)
+    (first, end), (out_first, out_end) = span(x), span(out)
     if end <= out_first or out_end <= first:
         return
     if rows > 1 and one_pitch and pitch:  # out may lie in the columns, or the rows, that x leaves out
-        width, out_width = _span(x[:1])[1] - first, _span(out[:1])[1] - out_first
+        width, out_width = span(x[:1])[1] - first, span(out[:1])[1] - out_first
         if width <= (out_first - first) % pitch <= pitch - out_width:
             return
     raise LaunchError(f"{op}: out overlaps the input other than as one of its halves; pass a separate out", rc=-6)
 
 
-def _span(t: torch.Tensor) -> tuple[int, int]:
+def span(t: torch.Tensor) -> tuple[int, int]:
     """Return the addresses of a tensor's first byte and of the one after its last."""
     last = sum((extent - 1) * stride for extent, stride in zip(t.shape, t.stride(), strict=True))
     return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()
