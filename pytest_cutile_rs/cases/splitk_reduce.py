@@ -67,9 +67,13 @@ class SplitkReduce(FormulaSuite):
     cases = tuple([*_tilegym(), *_timed(), *_more()])
     in_place = (2,)
     tolerance: ClassVar[Mapping[str, Tolerance]] = {
-        "f32": Tolerance(2e-3, 2e-3, "from 16 splits on, weights and partials are rounded to tf32 (11 bits)"),
+        "f32": Tolerance(
+            2e-3, 2e-3, "from 16 splits on TileGym rounds weights and partials to tf32 (11 bits); ours do not"
+        ),
         "f16": Tolerance(
-            2e-3, 2e-3, "weights rounded to tf32 (11 bits) from 16 splits on, and one rounding to 11 bits"
+            2e-3,
+            2e-3,
+            "TileGym rounds weights to tf32 (11 bits) from 16 splits on; one rounding to 11 bits at the store",
         ),
         "bf16": Tolerance(8e-3, 2e-3, "as f16, with one rounding to 8 bits"),
     }

@@ -111,7 +111,7 @@ pub mod apply_rope_base {
         let to_b: PointerTile<*mut E, { [ROWS, BLOCK] }> =
             addresses::<E, ROWS, BLOCK, UNIT>(to, to_rows, HALF, to_stride);
         let y: Tile<f32, { [ROWS, BLOCK] }> = fma(a, cos, negf(b * sin), rounding::NearestEven, ftz::Disabled);
-        let z: Tile<f32, { [ROWS, BLOCK] }> = fma(a, sin, b * cos, rounding::NearestEven, ftz::Disabled);
+        let z: Tile<f32, { [ROWS, BLOCK] }> = fma(b, cos, a * sin, rounding::NearestEven, ftz::Disabled);
         let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
         let z: Tile<E, { [ROWS, BLOCK] }> = convert_tile(z);
         write::<E, ROWS, BLOCK, EXACT>(to_a, y, mask);
