@@ -157,7 +157,11 @@ def _thread_bytes(problem: Either, config: Config) -> float:
     return tile / (32 * (config.num_worker_warps or 4))
 
 
-_AXES = {"rows": (4, 8, 16, 32, 64, 128), "heads": (1, 4, 8, 16, 32), "num_worker_warps": (4, 8)}
+_ROWS = (4, 8, 16, 32, 64, 128)
+_AXES = (
+    {"rows": _ROWS, "heads": (1, 4, 8, 16), "num_worker_warps": (4, 8)},
+    {"rows": _ROWS, "heads": (8,), "occupancy": (8, 12), "num_worker_warps": (4,)},
+)
 _RULES: tuple[Rule[Either, Config], ...] = (
     Rule("heads: more than the tile has rows", lambda p, c, _: c.heads <= c.rows),
     Rule(

@@ -91,12 +91,10 @@ def default(problem: Problem, machine: Machine) -> Config:
 SPACE: Space[Problem, Config] = Space(
     name="fused_linear_cross_entropy",
     config=Config,
-    axes={
-        "slices": (1, 2, 4, 8),
-        "block": (1024, 2048),
-        "occupancy": (0, 8),
-        "num_worker_warps": (4, 8),
-    },
+    axes=(
+        {"slices": (1, 2, 4, 8), "block": (512, 1024), "occupancy": (0, 8), "num_worker_warps": (4,)},
+        {"slices": (2, 4), "block": (1024, 2048), "num_worker_warps": (8,)},
+    ),
     rules=(
         Rule(
             "block: not a vector of 16 bytes to each thread",
@@ -106,7 +104,6 @@ SPACE: Space[Problem, Config] = Space(
             "slices: fewer cover the columns",
             lambda p, c, _: c.slices == 1 or c.slices * c.block <= next_power_of_2(p.logits.shape[1]),
         ),
-        Rule("occupancy: more than a multiprocessor's threads", lambda p, c, _: c.occupancy * c.num_worker_warps <= 64),
     ),
     default=default,
     launch=launch,

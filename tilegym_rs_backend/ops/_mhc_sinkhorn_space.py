@@ -76,8 +76,8 @@ SPACE: Space[Problem, Config] = Space(
     axes={"rows": (8, 16, 32, 64, 128, 256), "num_worker_warps": (4, 8)},
     rules=(
         Rule(
-            "a thread has more than 64 elements, or less than 4",
-            lambda p, c, _: 4 <= c.rows * p.n**2 / (32 * (c.num_worker_warps or 4)) <= 64,
+            "a thread has more than 64 elements, or less than 8",
+            lambda p, c, _: 8 <= c.rows * p.n**2 / (32 * (c.num_worker_warps or 4)) <= 64,
         ),
     ),
     default=default,

@@ -66,7 +66,7 @@ def _by_neighbours(q: torch.Tensor, k: torch.Tensor, freqs_cis: torch.Tensor) ->
 
 def _halved(x: torch.Tensor) -> torch.Tensor:
     """Return a copy with the even elements of the last axis first."""
-    return x.unflatten(-1, (-1, 2)).transpose(-1, -2).reshape(x.shape)
+    return x.view(*x.shape[:-1], x.shape[-1] // 2, 2).transpose(-1, -2).reshape(x.shape)
 
 
 def _kind(value: Any) -> str:

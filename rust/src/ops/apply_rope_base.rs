@@ -70,27 +70,29 @@ pub mod apply_rope_base {
         there & in_row
     }
 
-    /// One half of the rows, in f32.
+    /// One half of the rows.
     fn half<E: ElementType, const ROWS: i32, const BLOCK: i32, const UNIT: bool, const EXACT: bool>(
         base: PointerTile<*mut E, { [] }>,
         rows: Tile<i64, { [ROWS] }>,
         first: i32,
         stride: i32,
         mask: Tile<bool, { [ROWS, BLOCK] }>,
-    ) -> Tile<f32, { [ROWS, BLOCK] }> {
+    ) -> Tile<E, { [ROWS, BLOCK] }> {
         let at: PointerTile<*mut E, { [ROWS, BLOCK] }> = addresses::<E, ROWS, BLOCK, UNIT>(base, rows, first, stride);
-        let t: Tile<E, { [ROWS, BLOCK] }> = read::<E, ROWS, BLOCK, EXACT>(at, mask);
-        convert_tile(t)
+        read::<E, ROWS, BLOCK, EXACT>(at, mask)
     }
 
-    /// Rotates `from` into `to`, which may be the same: both halves are read before one is written.
+    /// Rotates `from` into `to`, which may be the same: both halves are read before one is written. The tables are
+    /// converted here and not where they are loaded, ahead of a branch that would wait for them.
     fn rotate<
         E: ElementType,
+        C: ElementType,
         const ROWS: i32,
         const BLOCK: i32,
         const HALF: i32,
         const UNIT: bool,
         const EXACT: bool,
+        const BACK: bool,
     >(
         to: PointerTile<*mut E, { [] }>,
         to_rows: Tile<i64, { [ROWS] }>,
@@ -98,14 +100,24 @@ pub mod apply_rope_base {
         from: PointerTile<*mut E, { [] }>,
         from_rows: Tile<i64, { [ROWS] }>,
         from_stride: i32,
-        cos: Tile<f32, { [ROWS, BLOCK] }>,
-        sin: Tile<f32, { [ROWS, BLOCK] }>,
+        cos: Tile<C, { [ROWS, BLOCK] }>,
+        sin: Tile<C, { [ROWS, BLOCK] }>,
         mask: Tile<bool, { [ROWS, BLOCK] }>,
     ) {
-        let a: Tile<f32, { [ROWS, BLOCK] }> =
+        let a: Tile<E, { [ROWS, BLOCK] }> =
             half::<E, ROWS, BLOCK, UNIT, EXACT>(from, from_rows, 0i32, from_stride, mask);
-        let b: Tile<f32, { [ROWS, BLOCK] }> =
+        let b: Tile<E, { [ROWS, BLOCK] }> =
             half::<E, ROWS, BLOCK, UNIT, EXACT>(from, from_rows, HALF, from_stride, mask);
+        let a: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(a);
+        let b: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(b);
+        let cos: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(cos);
+        let sin: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(sin);
+        let sin: Tile<f32, { [ROWS, BLOCK] }> = if BACK {
+            let other: Tile<f32, { [ROWS, BLOCK] }> = negf(sin);
+            other
+        } else {
+            sin
+        };
         let to_a: PointerTile<*mut E, { [ROWS, BLOCK] }> =
             addresses::<E, ROWS, BLOCK, UNIT>(to, to_rows, 0i32, to_stride);
         let to_b: PointerTile<*mut E, { [ROWS, BLOCK] }> =
@@ -174,23 +186,23 @@ pub mod apply_rope_base {
         let there: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
         let base: PointerTile<*mut C, { [] }> = pointer_to_tile(cos);
         let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, cos_s0, at.1, cos_s1, 0i32, 0i32);
-        let c: Tile<f32, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
+        let c: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
         let base: PointerTile<*mut C, { [] }> = pointer_to_tile(sin);
         let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, sin_s0, at.1, sin_s1, 0i32, 0i32);
-        let s: Tile<f32, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
+        let s: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
         let q_tiles: i32 = (q_n1 + HEADS - 1i32) / HEADS;
         if pid.0 < q_tiles {
             let head: i32 = pid.0 * HEADS;
             let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, q_n1 - head, HALF);
             let base: PointerTile<*mut E, { [] }> = pointer_to_tile(q);
             let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, q_s0, at.1, q_s2, head, q_s1);
-            rotate::<E, ROWS, BLOCK, HALF, UNIT, EXACT>(base, from, q_s3, base, from, q_s3, c, s, mask);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, false>(base, from, q_s3, base, from, q_s3, c, s, mask);
         } else {
             let head: i32 = (pid.0 - q_tiles) * HEADS;
             let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, k_n1 - head, HALF);
             let base: PointerTile<*mut E, { [] }> = pointer_to_tile(k);
             let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, k_s0, at.1, k_s2, head, k_s1);
-            rotate::<E, ROWS, BLOCK, HALF, UNIT, EXACT>(base, from, k_s3, base, from, k_s3, c, s, mask);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, false>(base, from, k_s3, base, from, k_s3, c, s, mask);
         }
     }
 
@@ -264,11 +276,10 @@ pub mod apply_rope_base {
         let there: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
         let base: PointerTile<*mut C, { [] }> = pointer_to_tile(cos);
         let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, cos_s0, at.1, cos_s1, 0i32, 0i32);
-        let c: Tile<f32, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
+        let c: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
         let base: PointerTile<*mut C, { [] }> = pointer_to_tile(sin);
         let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, sin_s0, at.1, sin_s1, 0i32, 0i32);
-        let s: Tile<f32, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
-        let s: Tile<f32, { [ROWS, BLOCK] }> = negf(s);
+        let s: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
         let q_tiles: i32 = (dq_n1 + HEADS - 1i32) / HEADS;
         if pid.0 < q_tiles {
             let head: i32 = pid.0 * HEADS;
@@ -277,7 +288,9 @@ pub mod apply_rope_base {
             let to_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_q_s0, at.1, grad_q_s2, head, grad_q_s1);
             let from: PointerTile<*mut E, { [] }> = pointer_to_tile(dq);
             let from_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dq_s0, at.1, dq_s2, head, dq_s1);
-            rotate::<E, ROWS, BLOCK, HALF, UNIT, EXACT>(to, to_rows, grad_q_s3, from, from_rows, dq_s3, c, s, mask);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, true>(
+                to, to_rows, grad_q_s3, from, from_rows, dq_s3, c, s, mask,
+            );
         } else {
             let head: i32 = (pid.0 - q_tiles) * HEADS;
             let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, dk_n1 - head, HALF);
@@ -285,7 +298,9 @@ pub mod apply_rope_base {
             let to_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_k_s0, at.1, grad_k_s2, head, grad_k_s1);
             let from: PointerTile<*mut E, { [] }> = pointer_to_tile(dk);
             let from_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dk_s0, at.1, dk_s2, head, dk_s1);
-            rotate::<E, ROWS, BLOCK, HALF, UNIT, EXACT>(to, to_rows, grad_k_s3, from, from_rows, dk_s3, c, s, mask);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, true>(
+                to, to_rows, grad_k_s3, from, from_rows, dk_s3, c, s, mask,
+            );
         }
     }
 }
