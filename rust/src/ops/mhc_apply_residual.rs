@@ -77,7 +77,7 @@ pub mod mhc_apply_residual {
         let h: Tile<f32, { [N] }> = coefficients::<Y, N>(table, 2i32 * n + j, n, if j < n { n } else { 0i32 });
         let h: Tile<f32, { [N, BLOCK] }> = h.reshape(shape![N, 1]).broadcast(tile);
         let stream: Tile<f32, { [N, BLOCK] }> = stream.broadcast(tile);
-        acc + h * stream
+        fma(h, stream, acc, rounding::NearestEven, ftz::Disabled)
     }
 
     /// out and x (rows, n, C) and f (rows, C), last strides 1; y (rows, at least 2 n + n * n), last stride 1: g in
@@ -134,7 +134,8 @@ pub mod mhc_apply_residual {
         let own: Tile<f32, { [1, BLOCK] }> = columns::<F, BLOCK, EXACT>(base, start, column, left);
         let g: Tile<f32, { [N] }> = coefficients::<Y, N>(table, n, 1i32, n);
         let g: Tile<f32, { [N, BLOCK] }> = g.reshape(shape![N, 1]).broadcast(tile);
-        let mut acc: Tile<f32, { [N, BLOCK] }> = g * own.broadcast(tile);
+        let own: Tile<f32, { [N, BLOCK] }> = own.broadcast(tile);
+        let mut acc: Tile<f32, { [N, BLOCK] }> = constant(0.0f32, tile);
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(x);
         let start: Tile<i64, { [] }> = step(row, x_s0);
         if FOUR {
@@ -158,6 +159,7 @@ pub mod mhc_apply_residual {
                 acc = mixed::<Y, N, BLOCK>(acc, table, j, n, a);
             }
         }
+        let acc: Tile<f32, { [N, BLOCK] }> = fma(g, own, acc, rounding::NearestEven, ftz::Disabled);
         let z: Tile<E, { [N, BLOCK] }> = convert_tile(acc);
         let i: Tile<i32, { [N] }> = iota(shape![N]);
         let start: Tile<i64, { [] }> = step(row, out_s0);

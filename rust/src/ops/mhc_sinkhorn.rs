@@ -48,14 +48,13 @@ pub mod mhc_sinkhorn {
         let log2e: Tile<f32, { [ROWS, N, N] }> = constant(1.4426950408889634f32, tile);
         let scaled: Tile<f32, { [ROWS, N, N] }> = mulf(x, log2e, rounding::NearestEven, ftz::Enabled);
         let mut x: Tile<f32, { [ROWS, N, N] }> = exp2(scaled, ftz::Enabled);
-        let one: Tile<f32, { [ROWS, N] }> = constant(1.0f32, shape![ROWS, N]);
         for _ in 0i32..ROUNDS {
             let sum: Tile<f32, { [ROWS, N] }> = reduce_sum(x, 2i32);
-            let inverse: Tile<f32, { [ROWS, N] }> = true_div(one, sum);
-            x = x * inverse.reshape(shape![ROWS, N, 1]).broadcast(tile);
-            let sum: Tile<f32, { [ROWS, N] }> = reduce_sum(x, 1i32);
-            let inverse: Tile<f32, { [ROWS, N] }> = true_div(one, sum);
-            x = x * inverse.reshape(shape![ROWS, 1, N]).broadcast(tile);
+            let sum: Tile<f32, { [ROWS, N, N] }> = sum.reshape(shape![ROWS, N, 1]).broadcast(tile);
+            let even: Tile<f32, { [ROWS, N, N] }> = true_div(x, sum);
+            let sum: Tile<f32, { [ROWS, N] }> = reduce_sum(even, 1i32);
+            let sum: Tile<f32, { [ROWS, N, N] }> = sum.reshape(shape![ROWS, 1, N]).broadcast(tile);
+            x = true_div(even, sum);
         }
         let x: Tile<E, { [ROWS, N, N] }> = convert_tile(x);
         unsafe { store_ptr_tko(p, x, ordering::Weak, None::<scope::TileBlock>, Some(mask), Some(t.1), Latency::<0>) };
