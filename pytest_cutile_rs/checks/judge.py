@@ -134,7 +134,7 @@ def worse(ours: Judged, theirs: Judged, approximate: int = 0) -> list[str]:
 def strides(ours: Judged, theirs: Judged) -> list[str]:
     """One line per output that lies in memory otherwise than theirs; along an axis of extent 1 nothing is a step away.
 
-    (torch itself gives such axes another stride in a view: what an autograd.Function hands back of its own inputs is one.)
+    (torch gives such axes another stride in a view, as of an input that an autograd.Function returns.)
     """
     found = []
     for number, (a, b) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
