@@ -132,21 +132,14 @@ def worse(ours: Judged, theirs: Judged, approximate: int = 0) -> list[str]:
 
 
 def strides(ours: Judged, theirs: Judged) -> list[str]:
-    """One line per output that lies in memory otherwise than theirs; along an axis of extent 1 nothing is a step away.
-
-    (torch gives such axes another stride in a view, as of an input that an autograd.Function returns.)
-    """
+    """One line per output that lies in memory otherwise than theirs."""
     found = []
     for number, (a, b) in enumerate(zip(ours.outputs, theirs.outputs, strict=False)):
-        if tuple(a.shape) == tuple(b.shape) and _steps(a) != _steps(b):
+        if tuple(a.shape) == tuple(b.shape) and a.stride() != b.stride():
             found.append(
                 f"{_which(number, ours.outputs)}stride {tuple(a.stride())}, cuTile Python's is {tuple(b.stride())}"
             )
     return found
-
-
-def _steps(tensor: Any) -> list[int]:
-    return [stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True) if extent > 1]
 
 
 def unequal(ours: Judged, theirs: Judged) -> list[str]:

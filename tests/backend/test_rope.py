@@ -45,6 +45,14 @@ def test_it_writes_q_and_k_and_returns_them():
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
+def test_one_position_comes_back_with_the_strides_of_a_view():
+    q, k, cos, sin = inputs(length=1)
+    q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    found, _ = apply_rope_base(q, k, cos, sin)
+    assert found.data_ptr() == q.data_ptr()
+    assert found.stride() == q.view_as(q).stride() == (64, 16, 16, 1)
+
+
 def test_parts_of_one_projection_are_rotated_where_they_lie():
     packed = torch.randn(2, 5, 8, 16)
     q, k, v = packed.transpose(1, 2).split([4, 2, 2], dim=1)

@@ -135,15 +135,22 @@ def bucket(problem: Either) -> dict[str, Value]:
 
 
 def default(problem: Either, machine: Machine) -> Config:
-    """Return the shipped configuration: two vectors of 16 bytes of each half to a thread, fewer where work is short."""
+    """Return the shipped configuration, as measured on an H200 (docs/results).
+
+    Two vectors of 16 bytes of each half to a thread; one where a multiprocessor has less than 16 such tiles; as few
+    rows as a tile has heads where it has not even one.
+    """
     batches, heads, positions, _ = problem.q.shape
     kv_heads = problem.k.shape[1]
     vector = 16 // problem.q.dtype.itemsize
     a_row = max(next_power_of_2(problem.half) // vector, 1)  # threads that hold a row, a vector each
     together = min(next_power_of_2(max(min(heads, kv_heads), 1)), 8)
     rows = max(256 // a_row, 1)
-    while rows > together and batches * positions * (heads + kv_heads) < 8 * machine.sm_count * rows:
-        rows //= 2
+    all_rows = batches * positions * (heads + kv_heads)
+    if all_rows < 16 * machine.sm_count * rows:
+        rows = max(rows // 2, 1)
+    if all_rows < machine.sm_count * rows:
+        rows = min(rows, together)
     together = min(together, rows)
     rows = min(rows, together * next_power_of_2(positions))
     while ceil_div(positions, rows // together) * batches > LARGEST_GRID**2:

@@ -52,6 +52,20 @@ def contiguous_meta(shape: tuple[int, ...], dtype: torch.dtype) -> TensorMeta:
     return TensorMeta(tuple(shape), tuple(strides), dtype, True)
 
 
+Traits = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, bool]
+"""What a plan depends on of a tensor, as it comes: shape, strides, dtype, whether its address divides by 16."""
+
+
+def traits(x: torch.Tensor) -> Traits:
+    """Return a tensor's traits: the key of a plan, at half the cost of `meta_of`."""
+    return x.shape, x.stride(), x.dtype, not x.data_ptr() & 15
+
+
+def metas(*of: Traits) -> tuple[TensorMeta, ...]:
+    """Return the metadata of several tensors' traits."""
+    return tuple(TensorMeta(tuple(shape), tuple(strides), dtype, aligned) for shape, strides, dtype, aligned in of)
+
+
 def next_power_of_2(n: int) -> int:
     """Return the smallest power of two that is at least `n`, for n >= 1."""
     return 1 << (n - 1).bit_length()

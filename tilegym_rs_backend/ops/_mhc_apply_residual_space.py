@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What can be chosen of mhc_apply_residual: columns of a tile, warps. Kernel: `rust/src/ops/mhc_apply_residual.rs`."""
+"""What can be chosen of mhc_apply_residual: kernel, columns of a tile.
+
+Kernels in `rust/src/ops/mhc_apply_residual.rs`.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ from ._common import next_power_of_2
 
 @dataclass(frozen=True)
 class Config:
-    """Columns of a tile; ``four``: four streams are loaded at a time; hints."""
+    """Columns of a tile; ``whole``: all streams of a tile are loaded at once, else up to four at a time; hints."""
 
     block: int
-    four: bool
+    whole: bool = False
     occupancy: int = 0
     num_worker_warps: int = 0
 
@@ -50,13 +53,13 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         "f": problem.f,
         "y": problem.y,
     }
-    constants = {
-        "N": streams,
-        "BLOCK": config.block,
-        "FOUR": int(config.four),
-        "EXACT": int(streams == n and width % config.block == 0 and (n % 4 == 0 or not config.four)),
-    }
+    exact = streams == n and width % config.block == 0
     grid = (rows, ceil_div(width, config.block), 1)
+    constants = {"N": streams, "BLOCK": config.block}
+    if config.whole:
+        constants["EXACT"] = int(exact)
+        return Launch(kernels.mhc_apply_residual_whole, grid, args, {**constants, **hints(config)})
+    constants |= {"FOUR": int(n >= 4), "EXACT": int(exact and (n % 4 == 0 or n < 4))}
     return Launch(kernels.mhc_apply_residual, grid, args, {**constants, **hints(config)})
 
 
@@ -64,7 +67,7 @@ def work(problem: Problem, config: Config, machine: Machine) -> Work:
     """Return what a launch does: streams are read and written once."""
     rows, n, width = problem.x.shape
     size = problem.x.dtype.itemsize
-    together = 4 if config.four else 1
+    together = n if config.whole else min(n, 4)
     return Work(
         tiles=rows * ceil_div(width, config.block),
         steps=ceil_div(n, together),
@@ -88,25 +91,38 @@ def bucket(problem: Problem) -> dict[str, Value]:
 
 
 def default(problem: Problem, machine: Machine) -> Config:
-    """Return the shipped configuration: a vector of 16 bytes of each stream to a thread, while n of them fit."""
+    """Return the shipped configuration: a vector of 16 bytes of each stream to a thread, while n of them fit.
+
+    Measured on an H200 (docs/results) but for ``whole``.
+    """
     _, n, width = problem.x.shape
-    lanes = 128 * 16 // problem.x.dtype.itemsize
-    block = min(lanes, max(next_power_of_2(width), 16), max(8192 // next_power_of_2(n), 16))
-    return Config(block, n >= 4, num_worker_warps=4)
+    size = problem.x.dtype.itemsize
+    columns = next_power_of_2(width)
+    if _vectors(problem, 1024, 4) and columns >= 1024 and 4 < n <= 8:
+        return Config(1024, True, occupancy=5, num_worker_warps=4)
+    if n <= 4 and columns * size >= 4096:
+        return Config(4096 // size, num_worker_warps=8)
+    return Config(min(2048 // size, max(columns, 16), max(8192 // next_power_of_2(n), 16)), num_worker_warps=4)
+
+
+def _vectors(problem: Problem, block: int, warps: int) -> bool:
+    """Whether a thread has 16 bytes of each stream of 16-bit elements: then it has all streams of its columns."""
+    return problem.x.dtype.itemsize == 2 and block == 256 * warps
 
 
 SPACE: Space[Problem, Config] = Space(
     name="mhc_apply_residual",
     config=Config,
-    axes={
-        "block": (128, 256, 512, 1024, 2048),
-        "four": (False, True),
-        "occupancy": (0, 4),
-        "num_worker_warps": (4, 8),
-    },
+    axes=(
+        {"block": (128, 256, 512, 1024, 2048), "num_worker_warps": (4, 8)},
+        {"block": (1024, 2048), "whole": (True,), "occupancy": (0, 4, 5), "num_worker_warps": (4, 8)},
+    ),
     rules=(
-        Rule("four: there are fewer streams", lambda p, c, _: not c.four or p.x.shape[1] >= 4),
-        Rule("four: a loop for each stream waits for it", lambda p, c, _: c.four or p.x.shape[1] < 4),
+        Rule(
+            "whole: a thread has not 16 bytes of each stream, of 16-bit elements (f32 would be rounded too often)",
+            lambda p, c, _: not c.whole or _vectors(p, c.block, c.num_worker_warps),
+        ),
+        Rule("whole: four streams or less are loaded at once anyway", lambda p, c, _: not c.whole or p.x.shape[1] > 4),
         Rule(
             "block: a smaller tile covers the columns",
             lambda p, c, _: c.block <= max(next_power_of_2(p.x.shape[2]), 128),

@@ -42,8 +42,15 @@ class Problem(NamedTuple):
 
 def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
     """Return the launch of a configuration."""
-    constants = {"N": problem.n, "ROWS": config.rows, "ROUNDS": ROUNDS}
-    grid = (ceil_div(problem.y.shape[0], config.rows), 1, 1)
+    rows = problem.y.shape[0]
+    constants = {
+        "N": problem.n,
+        "BLOCK": problem.n**2,
+        "ROWS": config.rows,
+        "ROUNDS": ROUNDS,
+        "EXACT": int(rows % config.rows == 0),
+    }
+    grid = (ceil_div(rows, config.rows), 1, 1)
     return Launch(kernels.mhc_sinkhorn, grid, {"y": problem.y}, {**constants, **hints(config)})
 
 
@@ -66,18 +73,18 @@ def bucket(problem: Problem) -> dict[str, Value]:
 
 
 def default(problem: Problem, machine: Machine) -> Config:
-    """Return the shipped configuration: a block to each thread while its registers hold one."""
-    return Config(max(min(128, 8192 // problem.n**2), 1), num_worker_warps=4)
+    """Return the shipped configuration: four elements to each thread, eight where a sum takes more shuffles."""
+    return Config(max((512 if problem.n <= 4 else 1024) // problem.n**2, 1), num_worker_warps=4)
 
 
 SPACE: Space[Problem, Config] = Space(
     name="mhc_sinkhorn",
     config=Config,
-    axes={"rows": (8, 16, 32, 64, 128, 256), "num_worker_warps": (4, 8)},
+    axes={"rows": (1, 2, 4, 8, 16, 32, 64, 128), "num_worker_warps": (4, 8)},
     rules=(
         Rule(
-            "a thread has more than 64 elements, or less than 8",
-            lambda p, c, _: 8 <= c.rows * p.n**2 / (32 * (c.num_worker_warps or 4)) <= 64,
+            "a thread has more than 16 elements, or less than 4",
+            lambda p, c, _: 4 <= c.rows * p.n**2 / (32 * (c.num_worker_warps or 4)) <= 16,
         ),
     ),
     default=default,

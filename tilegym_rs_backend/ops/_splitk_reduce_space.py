@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can be chosen of splitk_reduce: which kernel, columns of a tile, splits at a time.
-
-Kernels in `rust/src/ops/splitk_reduce.rs`.
-"""
+"""What can be chosen of splitk_reduce: columns of a tile, splits at a time. Kernel: `rust/src/ops/splitk_reduce.rs`."""
 
 from __future__ import annotations
 
@@ -23,15 +20,14 @@ from ..tuning.space import hints
 from ._common import ceil_div
 from ._common import next_power_of_2
 
-MOST_LANES = 64
-"""Splits that a thread can hold, with their weights."""
+MOST_AT_ONCE = 64
+"""Splits that are taken at once by default; more go in chunks."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """``lanes``: a thread has all splits of a column; else tiles of `chunk` splits (0: all) by `block` columns."""
+    """Tiles of `chunk` splits (0: all) by `block` columns; hints."""
 
-    lanes: bool
     block: int
     chunk: int = 0
     occupancy: int = 0
@@ -60,12 +56,11 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         "lse": problem.lse,
     }
     grid = (batches, heads, ceil_div(width, config.block))
-    constants = {"SPLITS": problem.splits, "BLOCK": config.block}
-    if config.lanes:
-        return Launch(kernels.splitk_reduce_lanes, grid, args, {**constants, **hints(config)})
     chunk = min(config.chunk or problem.splits, problem.splits)
-    constants |= {
+    constants = {
+        "SPLITS": problem.splits,
         "CHUNK": chunk,
+        "BLOCK": config.block,
         "ONCE": int(chunk == problem.splits),
         "UNIT": int(problem.out.strides[-1] == problem.partials.strides[-1] == 1),
         "EXACT": int(splits == problem.splits == chunk and width % config.block == 0),
@@ -74,16 +69,16 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
 
 
 def work(problem: Problem, config: Config, machine: Machine) -> Work:
-    """Return what a launch does: partials are read once; lanes read one element at a time, weights in every thread."""
+    """Return what a launch does: partials are read once."""
     batches, heads, splits, width = problem.partials.shape
     size = problem.partials.dtype.itemsize
-    tile = problem.splits * config.block
+    chunk = min(config.chunk or problem.splits, problem.splits)
     return Work(
         tiles=batches * heads * ceil_div(width, config.block),
-        steps=1 if config.lanes else problem.splits / min(config.chunk or problem.splits, problem.splits),
-        step_bytes=tile * size,
+        steps=problem.splits / chunk,
+        step_bytes=chunk * config.block * size,
         tile_bytes=config.block * problem.out.dtype.itemsize,
-        step_ops=(12.0 if config.lanes else 4.0) * tile,
+        step_ops=4.0 * chunk * config.block,
         least_bytes=batches * heads * width * (splits * size + problem.out.dtype.itemsize),
     )
 
@@ -101,34 +96,26 @@ def bucket(problem: Problem) -> dict[str, Value]:
 
 
 def default(problem: Problem, machine: Machine) -> Config:
-    """Return the shipped configuration: for the splits that fit a thread, the kernel without a single barrier."""
-    width = next_power_of_2(problem.partials.shape[3])
-    if problem.splits <= 32:
-        return Config(True, 128, num_worker_warps=4)
-    return Config(False, min(max(width, 16), 128), chunk=64, num_worker_warps=4)
+    """Return the shipped configuration, as measured on an H200 (docs/results)."""
+    width = max(next_power_of_2(problem.partials.shape[3]), 32)
+    block = {1: 256, 2: 256, 4: 128, 8: 32}.get(problem.splits, 128)
+    chunk = MOST_AT_ONCE if problem.splits > MOST_AT_ONCE else 0
+    return Config(min(block, width), chunk, num_worker_warps=4)
 
 
 SPACE: Space[Problem, Config] = Space(
     name="splitk_reduce",
     config=Config,
-    axes=(
-        {"lanes": (True,), "block": (128, 256), "num_worker_warps": (4, 8)},
-        {"lanes": (False,), "block": (32, 64, 128, 256), "chunk": (0, 16, 64), "num_worker_warps": (4,)},
-    ),
+    axes={"block": (32, 64, 128, 256), "chunk": (0, 16, 64), "num_worker_warps": (4,)},
     rules=(
-        Rule(
-            "lanes: not one column to a thread",
-            lambda p, c, _: not c.lanes or c.block == 32 * (c.num_worker_warps or 4),
-        ),
-        Rule("lanes: too many splits for a thread", lambda p, c, _: not c.lanes or p.splits <= MOST_LANES),
         Rule("chunk: all splits fit it", lambda p, c, _: c.chunk < p.splits),
         Rule(
             "block: a smaller tile covers the columns",
-            lambda p, c, _: c.lanes or c.block <= max(next_power_of_2(p.partials.shape[3]), 32),
+            lambda p, c, _: c.block <= max(next_power_of_2(p.partials.shape[3]), 32),
         ),
         Rule(
             "a thread has more than 64 elements",
-            lambda p, c, _: c.lanes or min(c.chunk or p.splits, p.splits) * c.block <= 64 * 128,
+            lambda p, c, _: min(c.chunk or p.splits, p.splits) * c.block <= 64 * 128,
         ),
     ),
     default=default,

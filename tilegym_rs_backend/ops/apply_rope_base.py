@@ -23,16 +23,18 @@ from ..target import target_of
 from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ..tensors import check_same_device
-from ..tensors import meta_of
 from ..tune import choose
 from ..tune import machine_of
 from ._apply_rope_base_space import BACKWARD
 from ._apply_rope_base_space import SPACE
 from ._apply_rope_base_space import BackwardProblem
 from ._apply_rope_base_space import Problem
+from ._common import Traits
 from ._common import check_dtype
 from ._common import differentiates
 from ._common import inspect
+from ._common import metas
+from ._common import traits
 
 OP = "apply_rope_base"
 
@@ -60,7 +62,8 @@ def apply_rope_base(
             else R = D. R is even.
 
     Returns:
-        (q, k); where torch records a gradient, views of them.
+        (q, k); views of them, with the strides that torch gives a view, where it records a gradient or an axis has one
+        element, as in TileGym.
 
     Raises:
         TypeError: not a tensor.
@@ -76,7 +79,11 @@ def apply_rope_base(
         )
         return found
     _rotate(q, k, cos, sin, partial_rotary_factor)
-    return q, k
+    return _same(q), _same(k)
+
+
+def _same(x: torch.Tensor) -> torch.Tensor:
+    return x.view_as(x) if 1 in x.shape else x
 
 
 class _Rope(torch.autograd.Function):
@@ -105,7 +112,7 @@ def _rotate(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tens
     if not q.device == k.device == cos.device == sin.device:
         check_same_device(OP, q=q, k=k, cos=cos, sin=sin)
     target = target_of(q, OP, "q")
-    run = _plan(get_library(), target, meta_of(q), meta_of(k), meta_of(cos), meta_of(sin), factor)
+    run = _plan(get_library(), target, (traits(q), traits(k), traits(cos), traits(sin)), factor)
     if run is None:
         return
     q_pointer, k_pointer = q.data_ptr(), k.data_ptr()
@@ -120,7 +127,7 @@ def _rotate_back(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of q and k, contiguous; those given stay as they are."""
     target = target_of(dq, OP, "the gradient of q")
-    run = _backward_plan(get_library(), target, meta_of(dq), meta_of(dk), meta_of(cos), meta_of(sin), factor)
+    run = _backward_plan(get_library(), target, (traits(dq), traits(dk), traits(cos), traits(sin)), factor)
     found = [_room(one, factor) for one in (dq, dk)]
     if run is not None:
         run(*(one.data_ptr() for one in (*found, dq, dk, cos, sin)))
@@ -140,15 +147,8 @@ def rotary(width: int, factor: float) -> int:
 
 
 @planned
-def _plan(
-    library: Library,
-    target: Target,
-    q: TensorMeta,
-    k: TensorMeta,
-    cos: TensorMeta,
-    sin: TensorMeta,
-    factor: float,
-) -> Callable[..., None] | None:
+def _plan(library: Library, target: Target, given: tuple[Traits, ...], factor: float) -> Callable[..., None] | None:
+    q, k, cos, sin = metas(*given)
     for name, meta in (("q", q), ("k", k)):
         if any(stride == 0 and extent > 1 for extent, stride in zip(meta.shape, meta.strides, strict=True)):
             raise LaunchError(f"{OP}: {name} has elements that share memory (an expanded tensor); clone it", rc=-6)
@@ -162,14 +162,9 @@ def _plan(
 
 @planned
 def _backward_plan(
-    library: Library,
-    target: Target,
-    dq: TensorMeta,
-    dk: TensorMeta,
-    cos: TensorMeta,
-    sin: TensorMeta,
-    factor: float,
+    library: Library, target: Target, given: tuple[Traits, ...], factor: float
 ) -> Callable[..., None] | None:
+    dq, dk, cos, sin = metas(*given)
     half, tables = _checked(dq, dk, cos, sin, factor)
     if half == 0:
         return None

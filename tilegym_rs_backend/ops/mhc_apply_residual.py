@@ -19,14 +19,16 @@ from ..target import target_of
 from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ..tensors import check_same_device
-from ..tensors import meta_of
 from ..tune import choose
 from ..tune import machine_of
+from ._common import Traits
 from ._common import check_dtype
 from ._common import contiguous_meta
 from ._common import differentiates
 from ._common import forward_only
 from ._common import inspect
+from ._common import metas
+from ._common import traits
 from ._mhc_apply_residual_space import SPACE
 from ._mhc_apply_residual_space import Problem
 
@@ -65,7 +67,7 @@ def _mix(x: torch.Tensor, f_out: torch.Tensor, y: torch.Tensor, n: int) -> torch
     if not x.device == f_out.device == y.device:
         check_same_device(OP, x=x, f_out=f_out, y=y)
     x, f_out, y = x.contiguous(), f_out.contiguous(), y.contiguous()
-    run = _plan(get_library(), target_of(x, OP, "x"), meta_of(x), meta_of(f_out), meta_of(y), n)
+    run = _plan(get_library(), target_of(x, OP, "x"), n, traits(x), traits(f_out), traits(y))
     out = x.new_empty(x.shape)
     if run is not None:
         run(out.data_ptr(), x.data_ptr(), f_out.data_ptr(), y.data_ptr())
@@ -73,9 +75,8 @@ def _mix(x: torch.Tensor, f_out: torch.Tensor, y: torch.Tensor, n: int) -> torch
 
 
 @planned
-def _plan(
-    library: Library, target: Target, x: TensorMeta, f_out: TensorMeta, y: TensorMeta, n: int
-) -> Callable[..., None] | None:
+def _plan(library: Library, target: Target, n: int, *given: Traits) -> Callable[..., None] | None:
+    x, f_out, y = metas(*given)
     if not 1 <= n <= LARGEST:
         raise ValueError(f"{OP}: n is {n}; it has to be at least 1 and at most {LARGEST}")
     for name, meta in (("x", x), ("f_out", f_out), ("y", y)):

@@ -17,15 +17,16 @@ from ..library import get_library
 from ..plans import planned
 from ..target import Target
 from ..target import target_of
-from ..tensors import TensorMeta
 from ..tensors import check_extents
-from ..tensors import meta_of
 from ..tune import choose
 from ..tune import machine_of
+from ._common import Traits
 from ._common import check_dtype
 from ._common import differentiates
 from ._common import forward_only
 from ._common import inspect
+from ._common import metas
+from ._common import traits
 from ._mhc_sinkhorn_space import LARGEST
 from ._mhc_sinkhorn_space import SPACE
 from ._mhc_sinkhorn_space import Problem
@@ -58,7 +59,7 @@ def mhc_sinkhorn(y: torch.Tensor, n: int, **kwargs: Any) -> torch.Tensor:
 
 def _normalise(y: torch.Tensor, n: int) -> torch.Tensor:
     y = y.contiguous()
-    run = _plan(get_library(), target_of(y, OP, "y"), meta_of(y), n)
+    run = _plan(get_library(), target_of(y, OP, "y"), n, traits(y))
     if run is not None:
         run(y.data_ptr())
         increment_version(y)  # so that autograd notices if it had kept what was there
@@ -66,7 +67,8 @@ def _normalise(y: torch.Tensor, n: int) -> torch.Tensor:
 
 
 @planned
-def _plan(library: Library, target: Target, y: TensorMeta, n: int) -> Callable[..., None] | None:
+def _plan(library: Library, target: Target, n: int, given: Traits) -> Callable[..., None] | None:
+    (y,) = metas(given)
     check_dtype(OP, "y", y.dtype)
     if n < 1 or n & (n - 1) or n > LARGEST:
         raise ValueError(f"{OP}: n is {n}; it has to be a power of two and at most {LARGEST}")

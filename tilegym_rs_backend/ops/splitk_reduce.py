@@ -18,16 +18,17 @@ from ..library import get_library
 from ..plans import planned
 from ..target import Target
 from ..target import target_of
-from ..tensors import TensorMeta
 from ..tensors import check_extents
 from ..tensors import check_same_device
-from ..tensors import meta_of
 from ..tune import choose
 from ..tune import machine_of
+from ._common import Traits
 from ._common import check_dtype
 from ._common import differentiates
 from ._common import forward_only
 from ._common import inspect
+from ._common import metas
+from ._common import traits
 from ._splitk_reduce_space import SPACE
 from ._splitk_reduce_space import Problem
 
@@ -73,7 +74,7 @@ def _merge(partials: torch.Tensor, lse: torch.Tensor, out: torch.Tensor) -> torc
     if not partials.device == lse.device == out.device:
         check_same_device(OP, attn_splitk_out=partials, lse_splitk_out=lse, attn_out=out)
     target = target_of(partials, OP, "attn_splitk_out")
-    run = _plan(get_library(), target, meta_of(out), meta_of(partials), meta_of(lse))
+    run = _plan(get_library(), target, traits(out), traits(partials), traits(lse))
     if run is not None:
         run(out.data_ptr(), partials.data_ptr(), lse.data_ptr())
         increment_version(out)  # so that autograd notices if it had kept what was there
@@ -81,9 +82,8 @@ def _merge(partials: torch.Tensor, lse: torch.Tensor, out: torch.Tensor) -> torc
 
 
 @planned
-def _plan(
-    library: Library, target: Target, out: TensorMeta, partials: TensorMeta, lse: TensorMeta
-) -> Callable[..., None] | None:
+def _plan(library: Library, target: Target, *given: Traits) -> Callable[..., None] | None:
+    out, partials, lse = metas(*given)
     if len(partials.shape) != 4:
         raise ValueError(f"{OP}: attn_splitk_out must be (B, H, splits, D), got shape {partials.shape}")
     batches, heads, splits, width = partials.shape

@@ -170,4 +170,88 @@ pub mod mhc_apply_residual {
         let mask: Tile<bool, { [N, BLOCK] }> = inside::<N, BLOCK>(n, left);
         write::<E, N, BLOCK, EXACT>(to, z, mask);
     }
+    /// The same with all streams of a tile loaded at once, and one stream of the result after the other computed from
+    /// them: a thread has them all in registers. Products are rounded before they are added.
+    #[tile::entry(unchecked_accesses = true)]
+    #[tile::flattened(out = 3, x = 3, f = 2, y = 2)]
+    pub unsafe fn mhc_apply_residual_whole<
+        E: ElementType,
+        F: ElementType,
+        Y: ElementType,
+        const N: i32,
+        const BLOCK: i32,
+        const EXACT: bool,
+    >(
+        out: *mut E,
+        out_n0: i32,
+        out_n1: i32,
+        out_n2: i32,
+        out_s0: i32,
+        out_s1: i32,
+        out_s2: i32,
+        x: *mut E,
+        x_n0: i32,
+        x_n1: i32,
+        x_n2: i32,
+        x_s0: i32,
+        x_s1: i32,
+        x_s2: i32,
+        f: *mut F,
+        f_n0: i32,
+        f_n1: i32,
+        f_s0: i32,
+        f_s1: i32,
+        y: *mut Y,
+        y_n0: i32,
+        y_n1: i32,
+        y_s0: i32,
+        y_s1: i32,
+    ) {
+        let tile: Shape<{ [N, BLOCK] }> = shape![N, BLOCK];
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let row: i32 = pid.0;
+        let column: i32 = pid.1 * BLOCK;
+        let left: i32 = x_n2 - column;
+        let n: i32 = if EXACT { N } else { x_n1 };
+        let i: Tile<i32, { [N] }> = iota(shape![N]);
+        let start: Tile<i64, { [] }> = step(row, x_s0);
+        let start: Tile<i64, { [N] }> = start.reshape(shape![1]).broadcast(shape![N]);
+        let down: Tile<i64, { [N] }> = steps(i, x_s1);
+        let base: PointerTile<*mut E, { [] }> = pointer_to_tile(x);
+        let at: PointerTile<*mut E, { [N, BLOCK] }> = addresses::<E, N, BLOCK, true>(base, start + down, column, 1i32);
+        let mask: Tile<bool, { [N, BLOCK] }> = inside::<N, BLOCK>(n, left);
+        let t: Tile<E, { [N, BLOCK] }> = read::<E, N, BLOCK, EXACT>(at, mask);
+        let start: Tile<i64, { [] }> = step(row, f_s0);
+        let base: PointerTile<*mut F, { [] }> = pointer_to_tile(f);
+        let own: Tile<f32, { [1, BLOCK] }> = columns::<F, BLOCK, EXACT>(base, start, column, left);
+        let table: PointerTile<*mut Y, { [] }> = pointer_to_tile(y);
+        let start: Tile<i64, { [] }> = step(row, y_s0);
+        let table: PointerTile<*mut Y, { [] }> = table.offset_tile(start);
+        let t: Tile<f32, { [N, BLOCK] }> = convert_tile(t);
+        let zero: Tile<f32, { [N, BLOCK] }> = constant(0.0f32, tile);
+        let streams: Tile<f32, { [N, BLOCK] }> = if EXACT {
+            t
+        } else {
+            let u: Tile<f32, { [N, BLOCK] }> = select(mask, t, zero);
+            u
+        };
+        let one_row: Tile<bool, { [1, BLOCK] }> = inside::<1, BLOCK>(1i32, left);
+        let start: Tile<i64, { [] }> = step(row, out_s0);
+        let base: PointerTile<*mut E, { [] }> = pointer_to_tile(out);
+        for j in 0i32..n {
+            let h: Tile<f32, { [N] }> = coefficients::<Y, N>(table, 2i32 * n + j * n, 1i32, n);
+            let h: Tile<f32, { [N, BLOCK] }> = h.reshape(shape![N, 1]).broadcast(tile);
+            let g: Tile<f32, { [1] }> = coefficients::<Y, 1>(table, n + j, 1i32, 1i32);
+            let g: Tile<f32, { [1, BLOCK] }> = g.reshape(shape![1, 1]).broadcast(shape![1, BLOCK]);
+            let sum: Tile<f32, { [BLOCK] }> = reduce_sum(h * streams, 0i32);
+            let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
+            let z: Tile<f32, { [1, BLOCK] }> = fma(g, own, sum, rounding::NearestEven, ftz::Disabled);
+            let z: Tile<E, { [1, BLOCK] }> = convert_tile(z);
+            let skipped: Tile<i64, { [] }> = step(j, out_s1);
+            let to: Tile<i64, { [] }> = start + skipped;
+            let to: Tile<i64, { [1] }> = to.reshape(shape![1]);
+            let to: PointerTile<*mut E, { [1, BLOCK] }> = addresses::<E, 1, BLOCK, true>(base, to, column, 1i32);
+            write::<E, 1, BLOCK, EXACT>(to, z, one_row);
+        }
+    }
 }

@@ -2,7 +2,8 @@
 //! Partial results of an attention whose keys were split, merged by their log-sum-exps (base 2).
 //!
 //! Next to nothing is computed and little is read: what counts is how few steps wait for one another. Weights and
-//! partials are loaded together, and no result is passed through the tensor cores.
+//! partials are loaded together, and no result is passed through the tensor cores. (One column to a thread, with all of
+//! its splits and weights, needs no barrier at all; it was no faster up to 8 splits, and slower beyond.)
 
 #[cutile::module]
 pub mod splitk_reduce {
@@ -71,94 +72,6 @@ pub mod splitk_reduce {
         };
         let w: Tile<f32, { [CHUNK, BLOCK] }> = weights.reshape(shape![CHUNK, 1]).broadcast(shape![CHUNK, BLOCK]);
         reduce_sum(t * w, 0i32)
-    }
-
-    /// Rows of a tile whose axes are columns and splits: element (d, s) is split s, d columns behind `base`.
-    fn lanes<T: ElementType, const BLOCK: i32, const SPLITS: i32>(
-        base: PointerTile<*mut T, { [] }>,
-        column_stride: i32,
-        split_stride: i32,
-        mask: Tile<bool, { [BLOCK, SPLITS] }>,
-    ) -> Tile<f32, { [BLOCK, SPLITS] }> {
-        let d: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
-        let rows: Tile<i64, { [BLOCK] }> = steps(d, column_stride);
-        let at: PointerTile<*mut T, { [BLOCK, SPLITS] }> =
-            addresses::<T, BLOCK, SPLITS, false>(base, rows, 0i32, split_stride);
-        let t: Tile<T, { [BLOCK, SPLITS] }> = read::<T, BLOCK, SPLITS, false>(at, mask);
-        convert_tile(t)
-    }
-
-    /// The same as `splitk_reduce`, for few splits: a thread has all splits of its columns and their weights, loaded
-    /// together, and no sum leaves its registers. One column to a thread is what the addresses allow, whose neighbours
-    /// are not known. The grid is (B, H, ceil(D / BLOCK)); SPLITS is at least the number of splits.
-    #[tile::entry(unchecked_accesses = true)]
-    #[tile::flattened(out = 3, partials = 4, lse = 3)]
-    pub unsafe fn splitk_reduce_lanes<
-        E: ElementType,
-        P: ElementType,
-        L: ElementType,
-        const SPLITS: i32,
-        const BLOCK: i32,
-    >(
-        out: *mut E,
-        out_n0: i32,
-        out_n1: i32,
-        out_n2: i32,
-        out_s0: i32,
-        out_s1: i32,
-        out_s2: i32,
-        partials: *mut P,
-        partials_n0: i32,
-        partials_n1: i32,
-        partials_n2: i32,
-        partials_n3: i32,
-        partials_s0: i32,
-        partials_s1: i32,
-        partials_s2: i32,
-        partials_s3: i32,
-        lse: *mut L,
-        lse_n0: i32,
-        lse_n1: i32,
-        lse_n2: i32,
-        lse_s0: i32,
-        lse_s1: i32,
-        lse_s2: i32,
-    ) {
-        let tile: Shape<{ [BLOCK, SPLITS] }> = shape![BLOCK, SPLITS];
-        let pid: (i32, i32, i32) = get_tile_block_id();
-        let column: i32 = pid.2 * BLOCK;
-        let here: Tile<bool, { [BLOCK, SPLITS] }> = inside::<BLOCK, SPLITS>(BLOCK, partials_n2);
-        let start: Tile<i64, { [] }> = place(pid.0, lse_s0, pid.1, lse_s1);
-        let base: PointerTile<*mut L, { [] }> = pointer_to_tile(lse);
-        let base: PointerTile<*mut L, { [] }> = base.offset_tile(start);
-        let exponent: Tile<f32, { [BLOCK, SPLITS] }> = lanes::<L, BLOCK, SPLITS>(base, 0i32, lse_s2, here);
-        let start: Tile<i64, { [] }> = place(pid.0, partials_s0, pid.1, partials_s1);
-        let skipped: Tile<i64, { [] }> = step(column, partials_s3);
-        let base: PointerTile<*mut P, { [] }> = pointer_to_tile(partials);
-        let base: PointerTile<*mut P, { [] }> = base.offset_tile(start + skipped);
-        let mask: Tile<bool, { [BLOCK, SPLITS] }> = inside::<BLOCK, SPLITS>(out_n2 - column, partials_n2);
-        let t: Tile<f32, { [BLOCK, SPLITS] }> = lanes::<P, BLOCK, SPLITS>(base, partials_s3, partials_s2, mask);
-        let nothing: Tile<f32, { [BLOCK, SPLITS] }> = constant(f32::NEG_INFINITY, tile);
-        let exponent: Tile<f32, { [BLOCK, SPLITS] }> = select(here, exponent, nothing);
-        let zero: Tile<f32, { [BLOCK, SPLITS] }> = constant(0.0f32, tile);
-        let t: Tile<f32, { [BLOCK, SPLITS] }> = select(mask, t, zero);
-        let top: Tile<f32, { [BLOCK] }> = reduce_max(exponent, 1i32);
-        let top: Tile<f32, { [BLOCK, SPLITS] }> = top.reshape(shape![BLOCK, 1]).broadcast(tile);
-        let w: Tile<f32, { [BLOCK, SPLITS] }> = exp2(exponent - top, ftz::Enabled);
-        let total: Tile<f32, { [BLOCK] }> = reduce_sum(w, 1i32);
-        let sum: Tile<f32, { [BLOCK] }> = reduce_sum(t * w, 1i32);
-        let y: Tile<f32, { [BLOCK] }> = true_div(sum, total);
-        let y: Tile<E, { [BLOCK] }> = convert_tile(y);
-        let d: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
-        let rows: Tile<i64, { [BLOCK] }> = steps(d, out_s2);
-        let start: Tile<i64, { [] }> = place(pid.0, out_s0, pid.1, out_s1);
-        let skipped: Tile<i64, { [] }> = step(column, out_s2);
-        let base: PointerTile<*mut E, { [] }> = pointer_to_tile(out);
-        let base: PointerTile<*mut E, { [] }> = base.offset_tile(start + skipped);
-        let to: PointerTile<*mut E, { [BLOCK, 1] }> = addresses::<E, BLOCK, 1, true>(base, rows, 0i32, 1i32);
-        let y: Tile<E, { [BLOCK, 1] }> = y.reshape(shape![BLOCK, 1]);
-        let mask: Tile<bool, { [BLOCK, 1] }> = inside::<BLOCK, 1>(out_n2 - column, 1i32);
-        write::<E, BLOCK, 1, false>(to, y, mask);
     }
 
     /// out (B, H, D) of partials (B, H, splits, D) and lse (B, H, splits). SPLITS, a power of two, is at least the
