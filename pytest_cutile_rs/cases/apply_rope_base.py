@@ -29,6 +29,7 @@ _OP = "apply_rope_base"
 _FACTOR = "partial_rotary_factor"
 _ROWS = "cos_batch"
 _TABLES = "tables"
+_I32 = r"apply_rope_base: q has (extent|stride) \d+ .*32 bits"
 
 
 def _case(dtype: str, shape: tuple[int, ...], factor: float = 1.0, **more: Any) -> Case:
@@ -81,6 +82,13 @@ def _more() -> list[Case]:
     found += [_case(dtype, (2, 4, 2, 9, 64), tables="f32", structural=False) for dtype in ("f16", "bf16")]
     found += [_case(dtype, (2, 4, 2, 9, 96), odd=True, structural=False) for dtype in DTYPES]
     found += [_case("f32", shape, structural=False) for shape in ((0, 4, 2, 9, 64), (2, 4, 2, 0, 64))]
+    refused = [
+        _case("f16", (1, 1, 1, 2**31, 2), raises=_I32, structural=False),
+        _case(
+            "f16", (1, 2, 1, 4, 3), raises="apply_rope_base: 3 elements of a head were to be rotated", structural=False
+        ),
+    ]
+    found += refused
     return found + [
         _case(dtype, (2, 4, 2, 9, 64), data=data, structural=False)
         for data in ("nan", "inf", "signed-zeros")

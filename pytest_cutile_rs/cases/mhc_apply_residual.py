@@ -41,6 +41,7 @@ def _listed() -> list[Case]:
     ]
     found += [case(_OP, dtype, shape, tag="any", structural=False) for shape in _ANY for dtype in DTYPES]
     found += cases(_OP, ("f32",), [(0, 4, 1024)], structural=False)
+    found += cases(_OP, ("f32",), [(2, 65, 16)], raises="mhc_apply_residual: n is 65", structural=False)
     return found + [
         case(_OP, dtype, (8, 4, 1024), data=data, structural=False)
         for data in ("nan", "inf", "wide")

@@ -100,6 +100,8 @@ def _check(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> None:
             f"{OP}: hidden_states {tuple(x.shape)}, weight {tuple(weight.shape)} and {target.shape[0]} targets do not "
             "fit: expected (rows, K) or (batch, length, K), (V, K) and a target per row"
         )
+    for name, tensor in (("hidden_states", x), ("weight", weight)):
+        check_extents(name, OP, tensor.shape, tensor.stride())
     if weight.shape[0] == 0:
         raise ValueError(f"{OP}: weight has no rows, and a target has to be one of them")
 
