@@ -88,18 +88,24 @@ def _launch(kernel: str, problem: Either, config: Config, tensors: dict[str, Ten
     if far:
         grid = (head_tiles, LARGEST_GRID, ceil_div(tiles * batches, LARGEST_GRID))
     block = next_power_of_2(problem.half)
-    whole = positions % (config.rows // config.heads) == 0 and heads % config.heads == kv_heads % config.heads == 0
     constants = {
         "ROWS": config.rows,
         "HEADS": config.heads,
         "BLOCK": block,
         "HALF": problem.half,
         "UNIT": int(all(meta.strides[-1] == 1 for meta in tensors.values())),
-        "EXACT": int(whole and block == problem.half and not far),
+        "EXACT": int(_exact(problem, config.rows, config.heads) and not far),
         "FAR": int(far),
     }
     args: dict[str, TensorMeta | int | float | bool] = {**tensors}
     return Launch(kernel, grid, args, {**constants, **hints(config)})
+
+
+def _exact(problem: Either, rows: int, heads: int) -> bool:
+    """Whether no tile of so many rows and heads overhangs."""
+    _, q_heads, positions, _ = problem.q.shape
+    whole = positions % (rows // heads) == 0 and q_heads % heads == problem.k.shape[1] % heads == 0
+    return whole and next_power_of_2(problem.half) == problem.half
 
 
 def work(problem: Either, config: Config, machine: Machine) -> Work:
@@ -137,25 +143,30 @@ def bucket(problem: Either) -> dict[str, Value]:
 def default(problem: Either, machine: Machine) -> Config:
     """Return the shipped configuration, as measured on an H200 (docs/results).
 
-    Two vectors of 16 bytes of each half to a thread; one where a multiprocessor has less than 16 such tiles; as few
-    rows as a tile has heads where it has not even one.
+    What fits all multiprocessors at once should be there at once: with one vector of 16 bytes of each half to a thread,
+    else two, else four, and the occupancy that this takes. More than that streams, with two, and so do tiles that
+    overhang, whose masks take the registers.
     """
     batches, heads, positions, _ = problem.q.shape
     kv_heads = problem.k.shape[1]
     vector = 16 // problem.q.dtype.itemsize
     a_row = max(next_power_of_2(problem.half) // vector, 1)  # threads that hold a row, a vector each
     together = min(next_power_of_2(max(min(heads, kv_heads), 1)), 8)
-    rows = max(256 // a_row, 1)
     all_rows = batches * positions * (heads + kv_heads)
-    if all_rows < 16 * machine.sm_count * rows:
-        rows = max(rows // 2, 1)
+    one = max(128 // a_row, 1)  # rows of a tile of a vector to a thread
+    rows, occupancy = 2 * one, 0
+    for vectors, resident, hint in ((1, 12, 0), (2, 10, 10), (4, 9, 8)):
+        exact = _exact(problem, vectors * one, min(together, vectors * one))
+        if all_rows <= vectors * one * resident * machine.sm_count and (exact or not hint):
+            rows, occupancy = vectors * one, hint
+            break
     if all_rows < machine.sm_count * rows:
         rows = min(rows, together)
     together = min(together, rows)
     rows = min(rows, together * next_power_of_2(positions))
     while ceil_div(positions, rows // together) * batches > LARGEST_GRID**2:
         rows *= 2
-    return Config(rows, together, num_worker_warps=4)
+    return Config(rows, together, occupancy, num_worker_warps=4)
 
 
 def _thread_bytes(problem: Either, config: Config) -> float:
@@ -167,7 +178,7 @@ def _thread_bytes(problem: Either, config: Config) -> float:
 _ROWS = (4, 8, 16, 32, 64, 128)
 _AXES = (
     {"rows": _ROWS, "heads": (1, 4, 8, 16), "num_worker_warps": (4, 8)},
-    {"rows": _ROWS, "heads": (8,), "occupancy": (8, 12), "num_worker_warps": (4,)},
+    {"rows": _ROWS, "heads": (8,), "occupancy": (8, 10), "num_worker_warps": (4,)},
 )
 _RULES: tuple[Rule[Either, Config], ...] = (
     Rule("heads: more than the tile has rows", lambda p, c, _: c.heads <= c.rows),
@@ -181,8 +192,11 @@ _RULES: tuple[Rule[Either, Config], ...] = (
     ),
     Rule("rows: fewer positions cover them", lambda p, c, _: c.rows // c.heads <= next_power_of_2(p.q.shape[2])),
     Rule(
-        "a thread has more than 32 bytes of each half, or less than 16 where there is more",
-        lambda p, c, _: _thread_bytes(p, c) <= 32 and (_thread_bytes(p, c) >= 16 or c.rows // c.heads == p.q.shape[2]),
+        "a thread has more than 32 bytes of each half (64 with a hint), or less than 16 where there is more",
+        lambda p, c, _: (
+            _thread_bytes(p, c) <= (64 if c.occupancy else 32)
+            and (_thread_bytes(p, c) >= 16 or c.rows // c.heads == p.q.shape[2])
+        ),
     ),
 )
 

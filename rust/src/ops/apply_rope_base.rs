@@ -26,12 +26,13 @@ pub mod apply_rope_base {
         (batch, first, left)
     }
 
-    /// Position and head of row i of a tile: i / HEADS and i % HEADS.
+    /// Position and head of row i of a tile: positions go round fastest, so that all rows of a thread have the same one
+    /// and the compiler loads its tables once.
     fn split<const ROWS: i32, const HEADS: i32>() -> (Tile<i32, { [ROWS] }>, Tile<i32, { [ROWS] }>) {
         let i: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
-        let heads: Tile<i32, { [ROWS] }> = broadcast_scalar(HEADS, shape![ROWS]);
-        let position: Tile<i32, { [ROWS] }> = i / heads;
-        let head: Tile<i32, { [ROWS] }> = i - position * heads;
+        let positions: Tile<i32, { [ROWS] }> = broadcast_scalar(ROWS / HEADS, shape![ROWS]);
+        let head: Tile<i32, { [ROWS] }> = i / positions;
+        let position: Tile<i32, { [ROWS] }> = i - head * positions;
         (position, head)
     }
 
