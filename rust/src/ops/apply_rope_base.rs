@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT
 //! Rotary position embedding: the first 2 * HALF elements of each head, as two halves, rotated against each other.
 //!
-//! A block has a tile of positions and heads of q or of k, a row each, and reads each row's cosines and sines beside
-//! it: rows of one position find them in L1. Both halves, cosines and sines are loaded at once, so that everything a
-//! block needs is in flight together. Blocks of the same positions follow one another, whatever the order of the axes
-//! in memory: heads of a position are neighbours in what a projection writes; elsewhere the tables stay in L2 at least.
+//! A block has a tile of positions and heads of q or of k, a row each. Blocks of the same positions follow one another,
+//! so that tables stay in L2, and heads of a position are neighbours in what a projection writes.
 
 #[cutile::module]
 pub mod apply_rope_base {
     use crate::device::memory::*;
     use cutile::core::*;
 
-    /// The block's batch, its first position, and how many positions from there on exist. Heads lie along the grid's
-    /// first axis; tiles of positions along the second and batches along the third, or, FAR, both along both, because
-    /// those axes end at 65535.
+    /// The block's batch, its first position, and how many positions there are from there on. Positions lie along the
+    /// grid's second axis, batches along the third, or, FAR, both along both, because those axes end at 65535.
     fn placed<const FAR: bool>(batches: i32, positions: i32, tile: i32) -> (i32, i32, i32) {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
@@ -83,8 +80,7 @@ pub mod apply_rope_base {
         read::<E, ROWS, BLOCK, EXACT>(at, mask)
     }
 
-    /// Rotates `from` into `to`, which may be the same: both halves are read before one is written. The tables are
-    /// converted here and not where they are loaded, ahead of a branch that would wait for them.
+    /// Rotates `from` into `to`, maybe the same. Tables are converted here: ahead of a branch, that waits for them.
     fn rotate<
         E: ElementType,
         C: ElementType,
@@ -131,11 +127,9 @@ pub mod apply_rope_base {
         write::<E, ROWS, BLOCK, EXACT>(to_b, z, mask);
     }
 
-    /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). ROWS rows a tile, of
-    /// HEADS heads (both powers of two), BLOCK >= HALF columns. The grid is (tiles of heads of q and of k, tiles of
-    /// positions, B), or, FAR, (.., y, z) with y * z at least the product of the last two. UNIT promises that all last
-    /// strides are 1; EXACT that no tile overhangs: HALF == BLOCK, S a multiple of the tile's positions, H and H_kv of
-    /// HEADS, not FAR.
+    /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). Tiles of ROWS rows, HEADS
+    /// heads among them, BLOCK >= HALF columns, all powers of two. The grid: (tiles of heads of q and k, of positions, B),
+    /// FAR: (.., y, z), y * z at least the last two's product. UNIT: all last strides are 1. EXACT: no tile overhangs.
     #[tile::entry(unchecked_accesses = true)]
     #[tile::flattened(q = 4, k = 4, cos = 3, sin = 3)]
     pub unsafe fn rope_in_place<
