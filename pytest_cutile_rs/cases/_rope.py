@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 TOLERANCES = {
     "f32": Tolerance(1e-5, 2e-6, "two products and a difference in fp32, which may cancel; TileGym's own rtol"),
-    "f16": Tolerance(1e-3, 4e-3, "computed in the storage dtype: two products and their sum, each rounded to 11 bits"),
-    "bf16": Tolerance(8e-3, 2e-2, "computed in the storage dtype: two products and their sum, each rounded to 8 bits"),
+    "f16": Tolerance(1e-3, 4e-3, "two products and their sum, each rounded to 11 bits by TileGym; ours in fp32, once"),
+    "bf16": Tolerance(8e-3, 2e-2, "two products and their sum, each rounded to 8 bits by TileGym; ours in fp32, once"),
 }
 """TileGym's own: 1e-5 in f32, 1e-2 in f16; it skips bf16."""
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Parity of `apply_rope_base`, in place on q and k, forward and backward.
 
-The shape is (batch, query heads, key heads, length, head dimension). The rotated width, ``partial_rotary_factor`` times
-the head dimension, is a power of two times two: TileGym's second tile begins where its first ends.
+The shape is (batch, query heads, key heads, length, head dimension). TileGym needs a rotated width,
+``partial_rotary_factor`` times the head dimension, that is a power of two times two: its second tile begins where its
+first ends. Ours takes any even one (the cases "odd-width").
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from pytest_cutile_rs.cases._tensors import tensor
 _OP = "apply_rope_base"
 _FACTOR = "partial_rotary_factor"
 _ROWS = "cos_batch"
+_TABLES = "tables"
+_I32 = r"apply_rope_base: q has (extent|stride) \d+ .*32 bits"
 
 
 def _case(dtype: str, shape: tuple[int, ...], factor: float = 1.0, **more: Any) -> Case:
@@ -35,6 +38,11 @@ def _case(dtype: str, shape: tuple[int, ...], factor: float = 1.0, **more: Any) 
     if more.pop("batched", False):
         params[_ROWS] = True
         words.append("batched")
+    if tables := more.pop(_TABLES, ""):
+        params[_TABLES] = tables
+        words.append(f"{tables}-tables")
+    if more.pop("odd", False):
+        words.append("odd-width")
     if more.pop("back", False):
         params[BACKWARD] = True
     return case(_OP, dtype, shape, tag="-".join(words), params=params, **more)
@@ -48,13 +56,15 @@ def _tilegym() -> list[Case]:
 
 
 def _timed() -> list[Case]:
-    widths = [(128, 1.0), (128, 0.5), (256, 0.25)]
-    return [
-        _case("f16", (8, 32, keys, length, width), factor, perf=True)
+    """TileGym's: as projections leave q and k, tables of each batch; its benchmark's and others, heads outermost."""
+    kinds = [(32, 128, 1.0), (8, 128, 1.0), (8, 256, 0.25), (8, 128, 0.5)]
+    found = [
+        _case("f16", (8, 32, keys, length, width), factor, layout="heads-inside", batched=True, perf=True)
         for length in (1, 128, 65536)
-        for keys in (32, 8)
-        for width, factor in widths
+        for keys, width, factor in kinds
     ]
+    found += [_case("f16", (1, 16, 16, length, 64), perf=True, structural=length == 4096) for length in (4096, 32768)]
+    return found + [_case("f16", (8, 32, 8, length, 128), perf=True, structural=False) for length in (128, 65536)]
 
 
 def _more() -> list[Case]:
@@ -69,7 +79,16 @@ def _more() -> list[Case]:
         for layout in ("heads-inside", "padded", "padded-odd", "offset")
         for dtype in DTYPES
     ]
+    found += [_case(dtype, (2, 4, 2, 9, 64), tables="f32", structural=False) for dtype in ("f16", "bf16")]
+    found += [_case(dtype, (2, 4, 2, 9, 96), odd=True, structural=False) for dtype in DTYPES]
     found += [_case("f32", shape, structural=False) for shape in ((0, 4, 2, 9, 64), (2, 4, 2, 0, 64))]
+    refused = [
+        _case("f16", (1, 1, 1, 2**31, 2), raises=_I32, structural=False),
+        _case(
+            "f16", (1, 2, 1, 4, 3), raises="apply_rope_base: 3 elements of a head were to be rotated", structural=False
+        ),
+    ]
+    found += refused
     return found + [
         _case(dtype, (2, 4, 2, 9, 64), data=data, structural=False)
         for data in ("nan", "inf", "signed-zeros")
@@ -83,10 +102,13 @@ class ApplyRopeBase(FormulaSuite):
     name = _OP
     cases = tuple([*_tilegym(), *_timed(), *_more()])
     differentiable = (0, 1)
-    in_place = (0, 1, UPSTREAM)  # the backward pass rotates the gradients it is given
+    in_place = (0, 1, UPSTREAM)  # TileGym's backward pass rotates the gradients it is given; ours leaves them
     tolerance = TOLERANCES
     nan_policy = "a NaN or inf makes both elements of its pair NaN or inf; the others stay as they are"
-    rounding_policy = "products and sums are rounded to the storage dtype, where the inputs have one dtype"
+    rounding_policy = (
+        "fp32, one rounding at the store; TileGym rounds products and sums to the storage dtype, "
+        "where q's is the tables'"
+    )
 
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """q, k, cosines, sines; gradients of both results in a backward case."""
@@ -94,7 +116,8 @@ class ApplyRopeBase(FormulaSuite):
         kwargs: dict[str, Any] = case.kwargs
         rotary = int(width * kwargs.get(_FACTOR, 1.0))
         rows = batch if kwargs.pop(_ROWS, False) else 1
-        cos, sin = tables(rows, length, rotary, case.dtype, device, empty=case.data == "empty")
+        kind = str(kwargs.pop(_TABLES, case.dtype))
+        cos, sin = tables(rows, length, rotary, kind, device, empty=case.data == "empty")
         found = []
         for n, heads in enumerate((queries, keys)):
             inside = case.layout == "heads-inside"
@@ -120,7 +143,9 @@ class ApplyRopeBase(FormulaSuite):
         batch, queries, keys, length, width = case.shape
         rotary = int(width * float(str(case.kwargs.get(_FACTOR, 1.0))))
         runs = 2 if case.kwargs.get(BACKWARD) else 1
-        return runs * (2 * batch * (queries + keys) + 2) * length * rotary * ITEMSIZE[case.dtype]
+        tables = (batch if case.kwargs.get(_ROWS) else 1) * ITEMSIZE[str(case.kwargs.get(_TABLES, case.dtype))]
+        # Both halves of a table are the same, and one is read.
+        return runs * length * rotary * (2 * batch * (queries + keys) * ITEMSIZE[case.dtype] + tables)
 
     def flops(self, case: Case) -> int:
         """Two products and a sum per rotated element."""

@@ -46,7 +46,16 @@ def _listed() -> list[Case]:
         case(_OP, "f16", (8, 32, 8, 4096, 128), tag=model, params={"model": model}, perf=True) for model in _MODELS[:1]
     ]
     found += [case(_OP, "f32", (0, 8, 2, 16, 64), tag="llama", params={"model": "llama"}, structural=False)]
-    return found + timed
+    nobody = case(
+        _OP,
+        "f16",
+        (1, 1, 1, 1, 16),
+        tag="gpt2",
+        params={"model": "gpt2"},
+        raises="get_apply_rope_func: unsupported model 'gpt2'",
+        structural=False,
+    )
+    return [*found, nobody, *timed]
 
 
 class GetApplyRopeFunc(FormulaSuite):

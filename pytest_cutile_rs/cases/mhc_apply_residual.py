@@ -2,7 +2,8 @@
 """Parity of `mhc_apply_residual`: n residual streams mixed and added to, by coefficients that lie in y.
 
 The shape is (rows, n, C). y holds 2n + n*n coefficients a row: n of no use here, n for f_out, n*n for the streams.
-TileGym's kernel needs n a power of two and C a multiple of 1024 (it leaves the rest of each stream unwritten).
+TileGym's kernel needs n a power of two and C a multiple of 1024 (it leaves the rest of each stream unwritten); ours
+takes any (the cases "any").
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pytest_cutile_rs.cases._formula import FormulaSuite
 from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "mhc_apply_residual"
+_ANY = ((3, 4, 100), (2, 3, 1000), (4, 1, 1), (1, 6, 1030), (2, 12, 33))
 
 
 def _listed() -> list[Case]:
@@ -37,7 +39,9 @@ def _listed() -> list[Case]:
         for layout in ("padded-odd", "offset", "transposed")
         for dtype in DTYPES
     ]
+    found += [case(_OP, dtype, shape, tag="any", structural=False) for shape in _ANY for dtype in DTYPES]
     found += cases(_OP, ("f32",), [(0, 4, 1024)], structural=False)
+    found += cases(_OP, ("f32",), [(2, 65, 16)], raises="mhc_apply_residual: n is 65", structural=False)
     return found + [
         case(_OP, dtype, (8, 4, 1024), data=data, structural=False)
         for data in ("nan", "inf", "wide")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import ClassVar
 
+from pytest_cutile_rs.case import DTYPES
 from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
@@ -27,17 +28,16 @@ _ROUNDS = 20
 def _listed() -> list[Case]:
     found = [case(_OP, "f32", (256, n), quick=True) for n in (4, 8)]
     found += [case(_OP, "f32", (8192, n), perf=True) for n in (4, 8)]
-    odd = [(1, 1), (1, 4), (17, 2), (3, 16), (33, 8)]
+    odd = [(1, 1), (1, 4), (17, 2), (3, 16), (33, 8), (129, 4), (2, 32)]
     found += [
         case(_OP, dtype, shape, quick=(dtype, shape[1]) == ("f16", 2)) for shape in odd for dtype in ("f32", "f16")
     ]
     found += cases(_OP, ("bf16",), odd, structural=False)
     found += [case(_OP, "f32", (5, 4), tag="wide-y", params={"spare": 3}), case(_OP, "f32", (16, 4), layout="offset")]
     found += cases(_OP, ("f32",), [(0, 4)], structural=False)
+    found += cases(_OP, ("f32",), [(4, 3), (4, 64)], raises="mhc_sinkhorn: n is .* a power of two", structural=False)
     kinds = ("nan", "constant", "positive", "signed-zeros", "tiny")
-    return found + [
-        case(_OP, dtype, (16, 4), data=data, structural=False) for data in kinds for dtype in ("f32", "f16")
-    ]
+    return found + [case(_OP, dtype, (16, 4), data=data, structural=False) for data in kinds for dtype in DTYPES]
 
 
 class MhcSinkhorn(FormulaSuite):

@@ -24,6 +24,7 @@ from pytest_cutile_rs.cases._tensors import tensor
 
 _OP = "transpose"
 _LAYOUTS = ("transposed", "strided", "padded", "padded-odd", "offset", "expanded", "every-other-row")
+_I32 = r"transpose: inp has (extent|stride) \d+ .*32 bits"
 _SIZES = ((1, 1), (1, 1000), (300, 1), (3, 17), (64, 64), (65, 63), (129, 200))
 
 
@@ -35,6 +36,7 @@ def _listed() -> list[Case]:
     found += [case(_OP, dtype, (64, 100), layout=name, structural=False) for name in _LAYOUTS for dtype in DTYPES]
     found += [case(_OP, dtype, (96, 130), tag="out", params={"out": True}, quick=dtype == "f32") for dtype in DTYPES]
     found += [case(_OP, dtype, (33, 70), params={BACKWARD: True}, structural=False) for dtype in DTYPES]
+    found += cases(_OP, ("f16",), [(2**31, 8), (8, 2**31)], raises=_I32, structural=False)
     return found + data_cases(_OP, ("nan", "inf", "overflow", "signed-zeros"), (20, 70))
 
 

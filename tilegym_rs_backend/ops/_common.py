@@ -52,6 +52,20 @@ def contiguous_meta(shape: tuple[int, ...], dtype: torch.dtype) -> TensorMeta:
     return TensorMeta(tuple(shape), tuple(strides), dtype, True)
 
 
+Traits = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, bool]
+"""What a plan depends on of a tensor, as it comes: shape, strides, dtype, whether its address divides by 16."""
+
+
+def traits(x: torch.Tensor) -> Traits:
+    """Return a tensor's traits: the key of a plan, at half the cost of `meta_of`."""
+    return x.shape, x.stride(), x.dtype, not x.data_ptr() & 15
+
+
+def metas(*of: Traits) -> tuple[TensorMeta, ...]:
+    """Return the metadata of several tensors' traits."""
+    return tuple(TensorMeta(tuple(shape), tuple(strides), dtype, aligned) for shape, strides, dtype, aligned in of)
+
+
 def next_power_of_2(n: int) -> int:
     """Return the smallest power of two that is at least `n`, for n >= 1."""
     return 1 << (n - 1).bit_length()
@@ -95,17 +109,17 @@ def check_overlap(op: str, x: torch.Tensor, out: torch.Tensor) -> None:
     one_pitch = rows == 1 or out.stride(0) == x.stride(0)
     if one_pitch and out.stride(1) == x.stride(1) and out.data_ptr() in (x.data_ptr(), x[:, hidden:].data_ptr()):
         return
-    (first, end), (out_first, out_end) = _span(x), _span(out)
+    (first, end), (out_first, out_end) = span(x), span(out)
     if end <= out_first or out_end <= first:
         return
     if rows > 1 and one_pitch and pitch:  # out may lie in the columns, or the rows, that x leaves out
-        width, out_width = _span(x[:1])[1] - first, _span(out[:1])[1] - out_first
+        width, out_width = span(x[:1])[1] - first, span(out[:1])[1] - out_first
         if width <= (out_first - first) % pitch <= pitch - out_width:
             return
     raise LaunchError(f"{op}: out overlaps the input other than as one of its halves; pass a separate out", rc=-6)
 
 
-def _span(t: torch.Tensor) -> tuple[int, int]:
+def span(t: torch.Tensor) -> tuple[int, int]:
     """Return the addresses of a tensor's first byte and of the one after its last."""
     last = sum((extent - 1) * stride for extent, stride in zip(t.shape, t.stride(), strict=True))
     return t.data_ptr(), t.data_ptr() + (last + 1) * t.element_size()

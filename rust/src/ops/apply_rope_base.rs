@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+//! Rotary position embedding: the first 2 * HALF elements of each head, as two halves, rotated against each other.
+//!
+//! A block has a tile of positions and heads of q or of k, a row each. Blocks of the same positions follow one another,
+//! so that tables stay in L2, and heads of a position are neighbours in what a projection writes.
+
+#[cutile::module]
+pub mod apply_rope_base {
+    use crate::device::memory::*;
+    use cutile::core::*;
+
+    /// The block's batch, its first position, and how many positions there are from there on. Positions lie along the
+    /// grid's second axis, batches along the third, or, FAR, both along both, because those axes end at 65535.
+    fn placed<const FAR: bool>(batches: i32, positions: i32, tile: i32) -> (i32, i32, i32) {
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let blocks: (i32, i32, i32) = get_num_tile_blocks();
+        let tiles: i32 = (positions + tile - 1i32) / tile;
+        let index: i32 = pid.2 * blocks.1 + pid.1;
+        let batch: i32 = if FAR { index / tiles } else { pid.2 };
+        let first: i32 = if FAR { (index - batch * tiles) * tile } else { pid.1 * tile };
+        let left: i32 = positions - first;
+        let left: i32 = if FAR { if batch < batches { left } else { 0i32 } } else { left };
+        (batch, first, left)
+    }
+
+    /// Position and head of row i of a tile: positions go round fastest, so that all rows of a thread have the same one
+    /// and the compiler loads its tables once.
+    fn split<const ROWS: i32, const HEADS: i32>() -> (Tile<i32, { [ROWS] }>, Tile<i32, { [ROWS] }>) {
+        let i: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
+        let positions: Tile<i32, { [ROWS] }> = broadcast_scalar(ROWS / HEADS, shape![ROWS]);
+        let head: Tile<i32, { [ROWS] }> = i / positions;
+        let position: Tile<i32, { [ROWS] }> = i - head * positions;
+        (position, head)
+    }
+
+    /// Where the rows of a tile begin.
+    fn rows<const ROWS: i32, const HEADS: i32>(
+        batch: i32,
+        batch_stride: i32,
+        position: i32,
+        position_stride: i32,
+        head: i32,
+        head_stride: i32,
+    ) -> Tile<i64, { [ROWS] }> {
+        let i: (Tile<i32, { [ROWS] }>, Tile<i32, { [ROWS] }>) = split::<ROWS, HEADS>();
+        let in_batch: Tile<i64, { [] }> = step(batch, batch_stride);
+        let at_position: Tile<i64, { [] }> = step(position, position_stride);
+        let at_head: Tile<i64, { [] }> = step(head, head_stride);
+        let start: Tile<i64, { [] }> = in_batch + at_position + at_head;
+        let start: Tile<i64, { [ROWS] }> = start.reshape(shape![1]).broadcast(shape![ROWS]);
+        let down: Tile<i64, { [ROWS] }> = steps(i.0, position_stride);
+        let across: Tile<i64, { [ROWS] }> = steps(i.1, head_stride);
+        start + down + across
+    }
+
+    /// Whether positions, heads and columns of a tile exist: so many are left.
+    fn exist<const ROWS: i32, const HEADS: i32, const BLOCK: i32>(
+        positions: i32,
+        heads: i32,
+        columns: i32,
+    ) -> Tile<bool, { [ROWS, BLOCK] }> {
+        let i: (Tile<i32, { [ROWS] }>, Tile<i32, { [ROWS] }>) = split::<ROWS, HEADS>();
+        let positions: Tile<i32, { [ROWS] }> = positions.broadcast(shape![ROWS]);
+        let heads: Tile<i32, { [ROWS] }> = heads.broadcast(shape![ROWS]);
+        let there: Tile<bool, { [ROWS] }> = lt_tile(i.0, positions) & lt_tile(i.1, heads);
+        let there: Tile<bool, { [ROWS, BLOCK] }> = there.reshape(shape![ROWS, 1]).broadcast(shape![ROWS, BLOCK]);
+        let in_row: Tile<bool, { [ROWS, BLOCK] }> = inside::<ROWS, BLOCK>(ROWS, columns);
+        there & in_row
+    }
+
+    /// One half of the rows.
+    fn half<E: ElementType, const ROWS: i32, const BLOCK: i32, const UNIT: bool, const EXACT: bool>(
+        base: PointerTile<*mut E, { [] }>,
+        rows: Tile<i64, { [ROWS] }>,
+        first: i32,
+        stride: i32,
+        mask: Tile<bool, { [ROWS, BLOCK] }>,
+    ) -> Tile<E, { [ROWS, BLOCK] }> {
+        let at: PointerTile<*mut E, { [ROWS, BLOCK] }> = addresses::<E, ROWS, BLOCK, UNIT>(base, rows, first, stride);
+        read::<E, ROWS, BLOCK, EXACT>(at, mask)
+    }
+
+    /// Rotates `from` into `to`, maybe the same. Tables are converted here: ahead of a branch, that waits for them.
+    fn rotate<
+        E: ElementType,
+        C: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const HALF: i32,
+        const UNIT: bool,
+        const EXACT: bool,
+        const BACK: bool,
+    >(
+        to: PointerTile<*mut E, { [] }>,
+        to_rows: Tile<i64, { [ROWS] }>,
+        to_stride: i32,
+        from: PointerTile<*mut E, { [] }>,
+        from_rows: Tile<i64, { [ROWS] }>,
+        from_stride: i32,
+        cos: Tile<C, { [ROWS, BLOCK] }>,
+        sin: Tile<C, { [ROWS, BLOCK] }>,
+        mask: Tile<bool, { [ROWS, BLOCK] }>,
+    ) {
+        let a: Tile<E, { [ROWS, BLOCK] }> =
+            half::<E, ROWS, BLOCK, UNIT, EXACT>(from, from_rows, 0i32, from_stride, mask);
+        let b: Tile<E, { [ROWS, BLOCK] }> =
+            half::<E, ROWS, BLOCK, UNIT, EXACT>(from, from_rows, HALF, from_stride, mask);
+        let a: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(a);
+        let b: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(b);
+        let cos: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(cos);
+        let sin: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(sin);
+        let sin: Tile<f32, { [ROWS, BLOCK] }> = if BACK {
+            let other: Tile<f32, { [ROWS, BLOCK] }> = negf(sin);
+            other
+        } else {
+            sin
+        };
+        let to_a: PointerTile<*mut E, { [ROWS, BLOCK] }> =
+            addresses::<E, ROWS, BLOCK, UNIT>(to, to_rows, 0i32, to_stride);
+        let to_b: PointerTile<*mut E, { [ROWS, BLOCK] }> =
+            addresses::<E, ROWS, BLOCK, UNIT>(to, to_rows, HALF, to_stride);
+        let y: Tile<f32, { [ROWS, BLOCK] }> = fma(a, cos, negf(b * sin), rounding::NearestEven, ftz::Disabled);
+        let z: Tile<f32, { [ROWS, BLOCK] }> = fma(b, cos, a * sin, rounding::NearestEven, ftz::Disabled);
+        let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
+        let z: Tile<E, { [ROWS, BLOCK] }> = convert_tile(z);
+        write::<E, ROWS, BLOCK, EXACT>(to_a, y, mask);
+        write::<E, ROWS, BLOCK, EXACT>(to_b, z, mask);
+    }
+
+    /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). Tiles of ROWS rows, HEADS
+    /// heads among them, BLOCK >= HALF columns, all powers of two. The grid: (tiles of heads of q and k, of positions, B),
+    /// FAR: (.., y, z), y * z at least the last two's product. UNIT: all last strides are 1. EXACT: no tile overhangs.
+    #[tile::entry(unchecked_accesses = true)]
+    #[tile::flattened(q = 4, k = 4, cos = 3, sin = 3)]
+    pub unsafe fn rope_in_place<
+        E: ElementType,
+        C: ElementType,
+        const ROWS: i32,
+        const HEADS: i32,
+        const BLOCK: i32,
+        const HALF: i32,
+        const UNIT: bool,
+        const EXACT: bool,
+        const FAR: bool,
+    >(
+        q: *mut E,
+        q_n0: i32,
+        q_n1: i32,
+        q_n2: i32,
+        q_n3: i32,
+        q_s0: i32,
+        q_s1: i32,
+        q_s2: i32,
+        q_s3: i32,
+        k: *mut E,
+        k_n0: i32,
+        k_n1: i32,
+        k_n2: i32,
+        k_n3: i32,
+        k_s0: i32,
+        k_s1: i32,
+        k_s2: i32,
+        k_s3: i32,
+        cos: *mut C,
+        cos_n0: i32,
+        cos_n1: i32,
+        cos_n2: i32,
+        cos_s0: i32,
+        cos_s1: i32,
+        cos_s2: i32,
+        sin: *mut C,
+        sin_n0: i32,
+        sin_n1: i32,
+        sin_n2: i32,
+        sin_s0: i32,
+        sin_s1: i32,
+        sin_s2: i32,
+    ) {
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let at: (i32, i32, i32) = placed::<FAR>(q_n0, q_n2, ROWS / HEADS);
+        let there: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
+        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(cos);
+        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, cos_s0, at.1, cos_s1, 0i32, 0i32);
+        let c: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
+        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(sin);
+        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, sin_s0, at.1, sin_s1, 0i32, 0i32);
+        let s: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
+        let q_tiles: i32 = (q_n1 + HEADS - 1i32) / HEADS;
+        if pid.0 < q_tiles {
+            let head: i32 = pid.0 * HEADS;
+            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, q_n1 - head, HALF);
+            let base: PointerTile<*mut E, { [] }> = pointer_to_tile(q);
+            let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, q_s0, at.1, q_s2, head, q_s1);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, false>(base, from, q_s3, base, from, q_s3, c, s, mask);
+        } else {
+            let head: i32 = (pid.0 - q_tiles) * HEADS;
+            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, k_n1 - head, HALF);
+            let base: PointerTile<*mut E, { [] }> = pointer_to_tile(k);
+            let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, k_s0, at.1, k_s2, head, k_s1);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, false>(base, from, k_s3, base, from, k_s3, c, s, mask);
+        }
+    }
+
+    /// The rotation back, of gradients dq and dk into others: everything else as in `rope_in_place`.
+    #[tile::entry(unchecked_accesses = true)]
+    #[tile::flattened(grad_q = 4, grad_k = 4, dq = 4, dk = 4, cos = 3, sin = 3)]
+    pub unsafe fn rope_backward<
+        E: ElementType,
+        C: ElementType,
+        const ROWS: i32,
+        const HEADS: i32,
+        const BLOCK: i32,
+        const HALF: i32,
+        const UNIT: bool,
+        const EXACT: bool,
+        const FAR: bool,
+    >(
+        grad_q: *mut E,
+        grad_q_n0: i32,
+        grad_q_n1: i32,
+        grad_q_n2: i32,
+        grad_q_n3: i32,
+        grad_q_s0: i32,
+        grad_q_s1: i32,
+        grad_q_s2: i32,
+        grad_q_s3: i32,
+        grad_k: *mut E,
+        grad_k_n0: i32,
+        grad_k_n1: i32,
+        grad_k_n2: i32,
+        grad_k_n3: i32,
+        grad_k_s0: i32,
+        grad_k_s1: i32,
+        grad_k_s2: i32,
+        grad_k_s3: i32,
+        dq: *mut E,
+        dq_n0: i32,
+        dq_n1: i32,
+        dq_n2: i32,
+        dq_n3: i32,
+        dq_s0: i32,
+        dq_s1: i32,
+        dq_s2: i32,
+        dq_s3: i32,
+        dk: *mut E,
+        dk_n0: i32,
+        dk_n1: i32,
+        dk_n2: i32,
+        dk_n3: i32,
+        dk_s0: i32,
+        dk_s1: i32,
+        dk_s2: i32,
+        dk_s3: i32,
+        cos: *mut C,
+        cos_n0: i32,
+        cos_n1: i32,
+        cos_n2: i32,
+        cos_s0: i32,
+        cos_s1: i32,
+        cos_s2: i32,
+        sin: *mut C,
+        sin_n0: i32,
+        sin_n1: i32,
+        sin_n2: i32,
+        sin_s0: i32,
+        sin_s1: i32,
+        sin_s2: i32,
+    ) {
+        let pid: (i32, i32, i32) = get_tile_block_id();
+        let at: (i32, i32, i32) = placed::<FAR>(dq_n0, dq_n2, ROWS / HEADS);
+        let there: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
+        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(cos);
+        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, cos_s0, at.1, cos_s1, 0i32, 0i32);
+        let c: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
+        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(sin);
+        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, sin_s0, at.1, sin_s1, 0i32, 0i32);
+        let s: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
+        let q_tiles: i32 = (dq_n1 + HEADS - 1i32) / HEADS;
+        if pid.0 < q_tiles {
+            let head: i32 = pid.0 * HEADS;
+            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, dq_n1 - head, HALF);
+            let to: PointerTile<*mut E, { [] }> = pointer_to_tile(grad_q);
+            let to_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_q_s0, at.1, grad_q_s2, head, grad_q_s1);
+            let from: PointerTile<*mut E, { [] }> = pointer_to_tile(dq);
+            let from_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dq_s0, at.1, dq_s2, head, dq_s1);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, true>(
+                to, to_rows, grad_q_s3, from, from_rows, dq_s3, c, s, mask,
+            );
+        } else {
+            let head: i32 = (pid.0 - q_tiles) * HEADS;
+            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, dk_n1 - head, HALF);
+            let to: PointerTile<*mut E, { [] }> = pointer_to_tile(grad_k);
+            let to_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_k_s0, at.1, grad_k_s2, head, grad_k_s1);
+            let from: PointerTile<*mut E, { [] }> = pointer_to_tile(dk);
+            let from_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dk_s0, at.1, dk_s2, head, dk_s1);
+            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, true>(
+                to, to_rows, grad_k_s3, from, from_rows, dk_s3, c, s, mask,
+            );
+        }
+    }
+}
