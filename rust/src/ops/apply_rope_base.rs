@@ -6,7 +6,7 @@
 
 #[cutile::module]
 pub mod apply_rope_base {
-    use crate::device::memory::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// The block's batch, its first position, and how many positions there are from there on. Positions lie along the

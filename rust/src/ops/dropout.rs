@@ -4,7 +4,7 @@
 
 #[cutile::module]
 pub mod dropout {
-    use crate::elementwise::elementwise::*;
+    use crate::device::elementwise::elementwise::*;
     use cutile::core::*;
 
     /// Hashes of 32 bits, the highest cleared: a product, then three steps of shift and exclusive or.

@@ -6,7 +6,7 @@
 
 #[cutile::module]
 pub mod fused_linear_cross_entropy {
-    use crate::device::memory::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// exp(x - top); the difference comes first, so that x == top is exactly 1.

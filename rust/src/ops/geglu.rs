@@ -4,7 +4,7 @@
 
 #[cutile::module]
 pub mod geglu {
-    use crate::gated::gated::*;
+    use crate::device::gated::gated::*;
     use cutile::core::*;
 
     /// out = gelu(gate) * other.

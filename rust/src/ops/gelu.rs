@@ -3,8 +3,8 @@
 
 #[cutile::module]
 pub mod gelu {
-    use crate::activations::activations::*;
-    use crate::elementwise::elementwise::*;
+    use crate::device::activations::activations::*;
+    use crate::device::elementwise::elementwise::*;
     use cutile::core::*;
 
     /// A tile of TILE elements per block; the last one has `last`, all of them where EXACT.

@@ -3,7 +3,7 @@
 
 #[cutile::module]
 pub mod get_swiglu {
-    use crate::gated::gated::*;
+    use crate::device::gated::gated::*;
     use cutile::core::*;
 
     /// out = silu(gate) * other.

@@ -7,8 +7,8 @@
 
 #[cutile::module]
 pub mod layer_norm {
-    use crate::moments::moments::*;
-    use crate::rows::rows::*;
+    use crate::device::moments::moments::*;
+    use crate::device::rows::rows::*;
     use cutile::core::*;
 
     /// DEPTH >= depth; `behind` is a multiple of ALIGN elements, which are at most 16 bytes. EXACT promises that no

@@ -6,8 +6,8 @@
 
 #[cutile::module]
 pub mod layer_norm_legacy {
-    use crate::moments::moments::*;
-    use crate::rows::rows::*;
+    use crate::device::moments::moments::*;
+    use crate::device::rows::rows::*;
     use cutile::core::*;
 
     /// One tile of ROWS whole rows per block, the grid is (ceil(rows / ROWS), 1, 1). CHUNKS * SPAN >= columns, PARTS ==

@@ -5,7 +5,7 @@
 
 #[cutile::module]
 pub mod mhc_apply_residual {
-    use crate::device::memory::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// Coefficients first + i * stride, i in 0 .. N, 0 beyond `n` of them.

@@ -6,7 +6,7 @@
 
 #[cutile::module]
 pub mod mhc_sinkhorn {
-    use crate::device::memory::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// y (rows, at least 2 n + n * n), last stride 1: the block of a row begins in column 2 n. N is n, a power of two,

@@ -7,8 +7,8 @@
 
 #[cutile::module]
 pub mod persistent_layer_norm {
-    use crate::moments::moments::*;
-    use crate::rows::rows::*;
+    use crate::device::moments::moments::*;
+    use crate::device::rows::rows::*;
     use cutile::core::*;
 
     /// One tile of ROWS whole rows per block; ALIGN, EXACT and share are `layer_norm_rows`'. GIVEN: mean and rstd

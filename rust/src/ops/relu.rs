@@ -3,7 +3,7 @@
 
 #[cutile::module]
 pub mod relu {
-    use crate::elementwise::elementwise::*;
+    use crate::device::elementwise::elementwise::*;
     use cutile::core::*;
 
     fn positive<E: ElementType, const TILE: i32>(x: Tile<E, { [1, TILE] }>) -> Tile<E, { [1, TILE] }> {

@@ -6,7 +6,7 @@
 
 #[cutile::module]
 pub mod silu_and_mul {
-    use crate::gated::gated::*;
+    use crate::device::gated::gated::*;
     use cutile::core::*;
 
     /// 1 + exp(-a), exp through exp2: a / (1 + exp(-a)) is silu(a).

@@ -7,7 +7,7 @@
 
 #[cutile::module]
 pub mod splitk_reduce {
-    use crate::device::memory::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// i * i_stride + j * j_stride.

@@ -3,7 +3,7 @@
 
 #[cutile::module]
 pub mod transpose {
-    use crate::device::memory::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// A tile of rows `row`.. and columns `column`.. of a matrix at `base`.

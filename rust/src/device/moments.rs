@@ -3,7 +3,7 @@
 
 #[cutile::module]
 pub mod moments {
-    use crate::rows::rows::*;
+    use crate::device::rows::rows::*;
     use cutile::core::*;
 
     /// sum / count: the sum times `share`, 1 / count, and what that leaves over, where it is no infinity, times share.

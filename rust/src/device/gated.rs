@@ -4,8 +4,8 @@
 
 #[cutile::module]
 pub mod gated {
-    use crate::activations::activations::*;
-    use crate::elementwise::elementwise::*;
+    use crate::device::activations::activations::*;
+    use crate::device::elementwise::elementwise::*;
     use cutile::core::*;
 
     /// An activation and its derivative: 0 silu, 1 silu rounded to the element type, 2 gelu, 3 gelu by tanh.

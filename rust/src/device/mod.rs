@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+//! Device functions that kernels of several ops share, one file per concern.
+
+pub mod activations;
+pub mod elementwise;
+pub mod gated;
+pub mod memory;
+pub mod moments;
+pub mod rows;
