@@ -153,6 +153,13 @@ class OpSuite(ABC):
     def flops(self, case: Case) -> int:
         """Floating-point operations of the call."""
 
+    def calls_torch(self, case: Case) -> bool:
+        """Whether torch does a part of the op on one side at least: a product, a sum, a concatenation.
+
+        Its kernels and copies are then measured with the op's own, on either side.
+        """
+        return False
+
     def arch_for(self, arch: str) -> str:
         """The architecture to compile for when ``arch`` is asked for: that, or ``min_arch`` where it is later."""
         return max(arch, self.min_arch, key=lambda name: int(name.removeprefix("sm_") or 0))

@@ -113,6 +113,7 @@ def judge(
     noise_floor: stats.NoiseFloor | None = None,
     allow_non_gating: bool = False,
     unobserved: str = "",
+    others: bool = False,
 ) -> CaseVerdict:
     """Judge one record.
 
@@ -123,10 +124,11 @@ def judge(
         noise_floor: of this machine; when it cannot resolve the threshold, nothing is decided.
         allow_non_gating: let a verdict rest on the event timer.
         unobserved: why it is not known what the peer launched; then nothing shows that the comparison is fair.
+        others: whether kernels and copies of torch's may run between those expected: they are part of the op.
     """
     for problem in (
         _missing(record, subject, peer, allow_non_gating),
-        _unfair(record, subject, peer, expected or {}, tileiras or {}),
+        _unfair(record, subject, peer, expected or {}, tileiras or {}, others),
         (UNFAIR, "unobserved", f"what the peer launched is not known: {unobserved}") if unobserved else None,
         _noisy(record, threshold, noise_floor),
     ):
@@ -224,22 +226,34 @@ def _missing(record: Record, subject: str, peer: str, allow_non_gating: bool) ->
 
 
 def _unfair(
-    record: Record, subject: str, peer: str, expected: Mapping[str, Sequence[str]], tileiras: Mapping[str, str]
+    record: Record,
+    subject: str,
+    peer: str,
+    expected: Mapping[str, Sequence[str]],
+    tileiras: Mapping[str, str],
+    others: bool,
 ) -> Problem | None:
     for side in (subject, peer):
         names = record.kernels.get(side, ())
         copies = [n for n in names if n in (MEMCPY, MEMSET)]
-        if copies:
+        if copies and not others:
             return UNFAIR, "stray_copy", f"side {side} enqueues {', '.join(copies)} besides its kernels: {_list(names)}"
         foreign = [n for n in names if FOREIGN.search(n)]
-        if foreign:
+        if foreign and not others:
             return UNFAIR, "foreign_kernel", f"side {side} runs kernels that are not cuTile's: {_list(foreign)}"
         wanted = tuple(expected.get(side, names))
-        if len(wanted) != len(names) or any(w not in n for w, n in zip(wanted, names, strict=True)):
+        own = _found(wanted, names) if others else names
+        if len(wanted) != len(own) or any(w not in n for w, n in zip(wanted, own, strict=True)):
             return UNFAIR, "kernel_mismatch", f"side {side} should run {_list(wanted)}, ran {_list(names)}"
     if subject in tileiras and peer in tileiras and tileiras[subject] != tileiras[peer]:
         return UNFAIR, "tileiras_differs", f"the sides were assembled by different tileiras: {dict(tileiras)}"
     return None
+
+
+def _found(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return those of `names` that are `wanted`, in this order, as far as they are there."""
+    rest = iter(names)
+    return [found for each in wanted if (found := next((name for name in rest if each in name), None)) is not None]
 
 
 def _noisy(record: Record, threshold: float, floor: stats.NoiseFloor | None) -> Problem | None:

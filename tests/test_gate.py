@@ -164,3 +164,14 @@ def test_false_alarms_and_silent_passes_are_rare(simulation: ModuleType, name: s
     assert equal[gate.PASS] > 0.99
     assert slow[gate.PASS] < 0.01
     assert slow[gate.FAIL] > 0.99
+
+
+def test_what_torch_does_of_an_op_may_run_between_its_kernels():
+    kernels = {"rs": ("memset", "nvjet_hsh", "a_1", "b_2"), "py": ("a_3", "at::native::sum", "b_4", "memcpy")}
+    expected = {"rs": ["a", "b"], "py": ["a", "b"]}
+    one = record(20.0, kernels=kernels)
+    assert gate.judge(one, expected=expected).reason == "stray_copy"
+    assert gate.judge(one, expected=expected, others=True).verdict == gate.PASS
+    for side, names in (("rs", ("b_2", "a_1")), ("py", ("a_3", "memcpy")), ("rs", ())):
+        found = gate.judge(record(20.0, kernels={**kernels, side: names}), expected=expected, others=True)
+        assert (found.verdict, found.reason) == (gate.UNFAIR, "kernel_mismatch")

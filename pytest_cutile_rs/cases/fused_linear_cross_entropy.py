@@ -93,6 +93,10 @@ class FusedLinearCrossEntropy(FormulaSuite):
     nan_policy = "a NaN logit makes the loss NaN; without a counted target the mean is 0, not NaN"
     rounding_policy = "logits are rounded to the storage dtype; maximum, sums and losses in fp32"
 
+    def calls_torch(self, case: Case) -> bool:
+        """The product, and its workspace."""
+        return True
+
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """Hidden states, weight, targets, and the bias when the case has one."""
         *lead, hidden, vocabulary = case.shape

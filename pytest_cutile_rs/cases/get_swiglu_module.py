@@ -65,6 +65,10 @@ class GetSwigluModule(FormulaSuite):
     nan_policy = "a NaN in x makes its row NaN"
     rounding_policy = "the projections' and get_swiglu's"
 
+    def calls_torch(self, case: Case) -> bool:
+        """The three linear layers."""
+        return True
+
     def inputs(self, case: Case, device: str, seed: int) -> Call:
         """x, the three weights, and the gradient of the result in a backward case."""
         rows, hidden, inner = case.shape

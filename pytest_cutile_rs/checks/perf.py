@@ -7,6 +7,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Any
@@ -112,6 +113,7 @@ def check(
             tileiras={side: digest for side, digest in tileiras.items() if digest},
             noise_floor=terms.noise_floor,
             unobserved=str(seen[PEER].get("error", "")),
+            others=suite.calls_torch(case),
         )
 
     verdict = judge(terms.threshold)
@@ -193,10 +195,15 @@ def _number(value: float) -> float | None:
     return float(value) if value == value else None
 
 
-def no_grad() -> Any:
-    """torch's, where torch is loaded."""
+@contextlib.contextmanager
+def no_grad() -> Iterator[None]:
+    """torch's, where it is loaded. A case that asks for gradients gets them on this thread, which is the timed one."""
     torch = sys.modules.get("torch")  # loaded by the inputs if any side needs it
-    return contextlib.nullcontext() if torch is None else torch.no_grad()
+    if torch is None:
+        yield
+        return
+    with torch.no_grad(), torch.autograd.set_multithreading_enabled(False):
+        yield
 
 
 def _result(case: Case, status: str, reason: str, data: dict[str, Any] | None = None, details: str = "") -> CheckResult:

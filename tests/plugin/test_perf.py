@@ -223,3 +223,13 @@ def test_the_clock_is_the_option_s_and_may_gate(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(RuntimeError, match="open already"):
         measuring.timer.open()
     measuring.close()
+
+
+def test_gradients_are_computed_on_the_timed_thread():
+    """The timer tells kernels apart by the thread that launches them."""
+    import torch
+
+    with perf.no_grad():
+        assert not torch.is_grad_enabled()
+        assert not torch._C._is_multithreading_enabled()
+    assert torch._C._is_multithreading_enabled()
