@@ -63,7 +63,7 @@ python-test: setup
 
 # Of the native ops; tests/port compares machine code of translated kernels, and `make parity` takes every op.
 quick-parity: setup
-	@$(BIN)/pytest --cutile-rs --cutile-rs-quick --cutile-rs-ops "$$($(BIN)/tilegym-rs describe | paste -sd,)"
+	@$(BIN)/pytest -n 2 --cutile-rs --cutile-rs-quick --cutile-rs-ops "$$($(BIN)/tilegym-rs describe | paste -sd,)"
 
 # One after the other, with figures; parts of it (read-only mounts, a root without cargo) need root.
 stress: setup
