@@ -68,7 +68,6 @@ pub mod apply_rope_base {
         there & in_row
     }
 
-    /// One half of the rows.
     fn half<E: ElementType, const ROWS: i32, const BLOCK: i32, const UNIT: bool, const EXACT: bool>(
         base: PointerTile<*mut E, { [] }>,
         rows: Tile<i64, { [ROWS] }>,
@@ -127,9 +126,9 @@ pub mod apply_rope_base {
         write::<E, ROWS, BLOCK, EXACT>(to_b, z, mask);
     }
 
-    /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). Tiles of ROWS rows, HEADS
-    /// heads among them, BLOCK >= HALF columns, all powers of two. The grid: (tiles of heads of q and k, of positions, B),
-    /// FAR: (.., y, z), y * z at least the last two's product. UNIT: all last strides are 1. EXACT: no tile overhangs.
+    /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). Tiles of ROWS rows, of
+    /// them HEADS heads, BLOCK >= HALF columns, all powers of two. Grid: (tiles of heads of q and k, of positions, B),
+    /// FAR: (.., y, z), y * z at least the last two's product. UNIT: last strides are 1. EXACT: no tile overhangs.
     #[tile::entry(unchecked_accesses = true)]
     #[tile::flattened(q = 4, k = 4, cos = 3, sin = 3)]
     pub unsafe fn rope_in_place<
