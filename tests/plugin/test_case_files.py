@@ -94,9 +94,11 @@ def test_references_have_the_shapes_and_dtypes_of_the_outputs_and_a_wrong_output
 
 @every_suite
 def test_pytorchs_side_computes_the_reference(suite: OpSuite) -> None:
-    """In fp32, from the same numbers; dropout's mask is its own, and relu keeps NaN."""
+    """In fp32, from the same numbers; dropout's mask is its own, relu keeps NaN, the mean of no losses is NaN."""
     for case in tiny(suite)[:25]:
         if suite.name == "dropout" or (suite.name, case.data) in {("relu", "nan"), ("nvfp4_quantize", "randn")}:
+            continue
+        if (suite.name, case.shape[0]) == ("fused_linear_cross_entropy", 0):
             continue
         call = suite.inputs(case, "cpu", case.seed(0))
         reference = several(suite.reference(case, call))
