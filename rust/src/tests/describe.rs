@@ -59,14 +59,29 @@ fn the_description_is_what_the_compiler_s_own_tree_says() {
     }
 }
 
+/// Name and type of each parameter that a described one stands for: a flattened tensor is its address, extents, strides.
+fn spelled(param: &Value) -> Vec<(String, String)> {
+    let name = text(param, "name");
+    if param["flattened"] != true {
+        return vec![(name.to_string(), rust_type(param))];
+    }
+    let mut found = vec![(name.to_string(), format!("*mut{}", text(param, "elem")))];
+    for part in ["n", "s"] {
+        for axis in 0..param["rank"].as_u64().expect("a rank") {
+            found.push((format!("{name}_{part}{axis}"), "i32".to_string()));
+        }
+    }
+    found
+}
+
 fn params(entry: &ItemFn, found: &Value) {
-    let found = found.as_array().expect("a list");
+    let found: Vec<_> = found.as_array().expect("a list").iter().flat_map(spelled).collect();
     assert_eq!(entry.sig.inputs.len(), found.len());
-    for (arg, found) in entry.sig.inputs.iter().zip(found) {
+    for (arg, (name, ty)) in entry.sig.inputs.iter().zip(&found) {
         let FnArg::Typed(arg) = arg else { panic!("self") };
-        let Pat::Ident(name) = &*arg.pat else { panic!("a pattern") };
-        assert_eq!(name.ident, text(found, "name"));
-        assert_eq!(plain(&arg.ty), rust_type(found));
+        let Pat::Ident(pattern) = &*arg.pat else { panic!("a pattern") };
+        assert_eq!(pattern.ident, name);
+        assert_eq!(&plain(&arg.ty), ty);
     }
 }
 

@@ -62,13 +62,17 @@ pub fn descriptors(kernel: &Kernel, dtype: i32) -> Vec<TensorDesc> {
     shapes.map(describe).collect()
 }
 
-/// Constants that every entry compiles with: tiles of 64, groups of 8, latencies of 4, types f32, all flags as given.
+/// Constants that every entry compiles with: tiles of 64, one chunk a row, groups of 8, latencies and counts of 4, types
+/// f32, all flags as given.
 pub fn constants(kernel: &Kernel, flags: bool) -> Vec<i32> {
     let value = |name: &str, kind: GenericKind| match kind {
         GenericKind::Free => F32,
         GenericKind::Bool => i32::from(flags),
         _ if name.starts_with("GROUP") => 8,
         _ if name.ends_with("LATENCY") => 4, // 1 to 10
+        _ if name == "CHUNKS" => 1,          // PARTS is their number times ROWS
+        _ if name == "N" => 8,               // whose square is 64
+        _ if matches!(name, "ROUNDS" | "SLICES") => 4,
         _ => 64,
     };
     kernel.constant_generics().map(|g| value(g.name, g.kind)).collect()
