@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from typing import Protocol
 
 import torch
 
@@ -91,24 +92,37 @@ def launch_of(kernel: str, problem: Problem, config: Config) -> Launch:
     for (name, distance), matrix in zip(names.items(), problem.matrices, strict=True):
         args[name] = TensorMeta((rows, cols), (matrix.row, 1), problem.dtype, matrix.aligned)
         distances[distance] = matrix.row
-    row_tiles = ceil_div(rows, config.rows)
-    whole = config.cols >= cols
+    grid, constants = tiling(rows, cols, config)
+    constants |= {"ALIGN": _elements_per_load(problem), **dict(problem.constants)}
+    return Launch(kernel, grid, {**args, "rows": rows, "cols": cols, **distances}, {**constants, **hints(config)})
+
+
+class Tile(Protocol):
+    """Rows and columns of a configuration's tile."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def cols(self) -> int: ...
+
+
+def tiling(rows: int, cols: int, tile: Tile) -> tuple[tuple[int, int, int], dict[str, int]]:
+    """Return the grid of tiles over (rows, cols), and the kernels' constants that go with it.
+
+    WHOLE: a tile holds whole rows, and the grid has one axis. EXACT: none overhangs.
+    """
+    row_tiles = ceil_div(rows, tile.rows)
+    whole = tile.cols >= cols
     if whole:
         grid = (row_tiles, 1, 1)
     elif row_tiles <= 65535:
-        grid = (ceil_div(cols, config.cols), row_tiles, 1)
+        grid = (ceil_div(cols, tile.cols), row_tiles, 1)
     else:  # the grid's second axis ends at 65535, so many rows take the third one too
-        grid = (ceil_div(cols, config.cols), 32768, ceil_div(row_tiles, 32768))
-    covered = config.rows * (grid[0] if whole else grid[1] * grid[2])
-    constants = {
-        "ROWS": config.rows,
-        "COLS": config.cols,
-        "ALIGN": _elements_per_load(problem),
-        "WHOLE": int(whole),
-        "EXACT": int(cols % config.cols == 0 and covered == rows),
-        **dict(problem.constants),
-    }
-    return Launch(kernel, grid, {**args, "rows": rows, "cols": cols, **distances}, {**constants, **hints(config)})
+        grid = (ceil_div(cols, tile.cols), 32768, ceil_div(row_tiles, 32768))
+    covered = tile.rows * (grid[0] if whole else grid[1] * grid[2])
+    exact = cols % tile.cols == 0 and covered == rows
+    return grid, {"ROWS": tile.rows, "COLS": tile.cols, "WHOLE": int(whole), "EXACT": int(exact)}
 
 
 def work(problem: Problem, config: Config, machine: Machine) -> Work:

@@ -24,6 +24,7 @@ from ._norms import row_block
 from ._norms import row_bucket
 from ._norms import row_constants
 from ._norms import row_grid
+from ._norms import row_kernel
 from ._norms import row_scalars
 from ._norms import row_space
 from ._norms import tile_constants
@@ -78,7 +79,7 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         "eps": problem.eps,
         "offset": problem.offset,
     }
-    kernel = kernels.rms_norm_long if config.chunk else kernels.rms_norm_rows
+    kernel = row_kernel(config, kernels.rms_norm_rows, kernels.rms_norm_long)
     return Launch(kernel, row_grid(x, config), args, {**row_constants(x, config), "KEEP": int(problem.keep)})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows and vectors as the normalisations' kernels take them, and the checks of both."""
+"""Rows and vectors as kernels over rows take them, and the checks of both."""
 
 from __future__ import annotations
 

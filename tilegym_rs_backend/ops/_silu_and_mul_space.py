@@ -56,22 +56,8 @@ def launch(problem: Problem, config: Config, machine: Machine) -> Launch:
         constants = {"ROWS": config.rows, "COLS": config.cols, "TMA": 0}
         tiles = ceil_div(rows, config.rows) * ceil_div(hidden, config.cols)
         return Launch(kernels.silu_and_mul_tile, _flat_grid(tiles), args, {**constants, **hints(config)})
-    row_tiles = ceil_div(rows, config.rows)
-    whole = config.cols >= hidden
-    if whole:
-        grid = (row_tiles, 1, 1)
-    elif row_tiles <= 65535:
-        grid = (ceil_div(hidden, config.cols), row_tiles, 1)
-    else:  # the grid's second axis ends at 65535, so many rows take the third one too
-        grid = (ceil_div(hidden, config.cols), 32768, ceil_div(row_tiles, 32768))
-    covered = config.rows * (grid[0] if whole else grid[1] * grid[2])
-    constants = {
-        "ROWS": config.rows,
-        "COLS": config.cols,
-        "ALIGN": elements_per_load(hidden, problem.x.dtype.itemsize),
-        "WHOLE": int(whole),
-        "EXACT": int(hidden % config.cols == 0 and covered == rows),
-    }
+    grid, constants = _gated.tiling(rows, hidden, config)
+    constants["ALIGN"] = elements_per_load(hidden, problem.x.dtype.itemsize)
     return Launch(kernels.silu_and_mul_packed, grid, args, {**constants, **hints(config)})
 
 

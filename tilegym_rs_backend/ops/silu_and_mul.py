@@ -32,6 +32,7 @@ from ._common import differentiates
 from ._common import inspect
 from ._gated import Matrix
 from ._gated import Problem as BackwardProblem
+from ._rows import unit_rows
 from ._silu_and_mul_space import BACKWARD
 from ._silu_and_mul_space import SPACE
 from ._silu_and_mul_space import Problem
@@ -121,7 +122,7 @@ def _forward(x: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
 
 def _backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     target = target_of(x, OP, "input")
-    rows, grad_rows = _contiguous_rows(x), _contiguous_rows(grad)
+    rows, grad_rows = unit_rows(x, OP, "input"), unit_rows(grad, OP, "the gradient")
     pointer, grad_pointer = rows.data_ptr(), grad_rows.data_ptr()
     distances = (rows.stride(0), grad_rows.stride(0))
     found = _backward_plan(get_library(), target, rows.shape, distances, x.dtype, pointer & 15, not grad_pointer & 15)
@@ -131,12 +132,6 @@ def _backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         first = grad_x.data_ptr()
         run(first, first + half, grad_pointer, pointer, pointer + half)
     return grad_x
-
-
-def _contiguous_rows(x: torch.Tensor) -> torch.Tensor:
-    """Return `x` as (rows, columns), columns contiguous; rows may lie at any distance."""
-    rows = as_rows(x)
-    return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
 
 
 def _shapes(x: torch.Tensor) -> tuple[int, tuple[int, ...]]:

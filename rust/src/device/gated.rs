@@ -6,6 +6,7 @@
 pub mod gated {
     use crate::device::activations::activations::*;
     use crate::device::elementwise::elementwise::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// An activation and its derivative: 0 silu, 1 silu rounded to the element type, 2 gelu, 3 gelu by tanh.
@@ -77,16 +78,16 @@ pub mod gated {
         let from_other: PointerTile<*mut E, { [ROWS, COLS] }> = tile_of(other, at.0, at.1, other_row, tile);
         let to: PointerTile<*mut E, { [ROWS, COLS] }> = tile_of(out, at.0, at.1, out_row, tile);
         if exact || (rows_left >= ROWS && cols_left >= COLS) {
-            let g: Tile<E, { [ROWS, COLS] }> = read(from_gate);
-            let o: Tile<E, { [ROWS, COLS] }> = read(from_other);
+            let g: Tile<E, { [ROWS, COLS] }> = load(from_gate);
+            let o: Tile<E, { [ROWS, COLS] }> = load(from_other);
             let y: Tile<E, { [ROWS, COLS] }> = product(activation, g, o);
-            write(to, y);
+            store(to, y);
         } else {
-            let mask: Tile<bool, { [ROWS, COLS] }> = inside(rows_left, cols_left, tile);
-            let g: Tile<E, { [ROWS, COLS] }> = read_where(from_gate, mask);
-            let o: Tile<E, { [ROWS, COLS] }> = read_where(from_other, mask);
+            let mask: Tile<bool, { [ROWS, COLS] }> = inside::<ROWS, COLS>(rows_left, cols_left);
+            let g: Tile<E, { [ROWS, COLS] }> = load_where(from_gate, mask);
+            let o: Tile<E, { [ROWS, COLS] }> = load_where(from_other, mask);
             let y: Tile<E, { [ROWS, COLS] }> = product(activation, g, o);
-            write_where(to, y, mask);
+            store_where(to, y, mask);
         }
     }
 
@@ -117,20 +118,20 @@ pub mod gated {
         let at_gate: PointerTile<*mut E, { [ROWS, COLS] }> = tile_of(to_gate, at.0, at.1, to_row, tile);
         let at_other: PointerTile<*mut E, { [ROWS, COLS] }> = tile_of(to_other, at.0, at.1, to_row, tile);
         if exact || (rows_left >= ROWS && cols_left >= COLS) {
-            let u: Tile<E, { [ROWS, COLS] }> = read(from_grad);
-            let g: Tile<E, { [ROWS, COLS] }> = read(from_gate);
-            let o: Tile<E, { [ROWS, COLS] }> = read(from_other);
+            let u: Tile<E, { [ROWS, COLS] }> = load(from_grad);
+            let g: Tile<E, { [ROWS, COLS] }> = load(from_gate);
+            let o: Tile<E, { [ROWS, COLS] }> = load(from_other);
             let found: (Tile<E, { [ROWS, COLS] }>, Tile<E, { [ROWS, COLS] }>) = gradients(activation, u, g, o);
-            write(at_gate, found.0);
-            write(at_other, found.1);
+            store(at_gate, found.0);
+            store(at_other, found.1);
         } else {
-            let mask: Tile<bool, { [ROWS, COLS] }> = inside(rows_left, cols_left, tile);
-            let u: Tile<E, { [ROWS, COLS] }> = read_where(from_grad, mask);
-            let g: Tile<E, { [ROWS, COLS] }> = read_where(from_gate, mask);
-            let o: Tile<E, { [ROWS, COLS] }> = read_where(from_other, mask);
+            let mask: Tile<bool, { [ROWS, COLS] }> = inside::<ROWS, COLS>(rows_left, cols_left);
+            let u: Tile<E, { [ROWS, COLS] }> = load_where(from_grad, mask);
+            let g: Tile<E, { [ROWS, COLS] }> = load_where(from_gate, mask);
+            let o: Tile<E, { [ROWS, COLS] }> = load_where(from_other, mask);
             let found: (Tile<E, { [ROWS, COLS] }>, Tile<E, { [ROWS, COLS] }>) = gradients(activation, u, g, o);
-            write_where(at_gate, found.0, mask);
-            write_where(at_other, found.1, mask);
+            store_where(at_gate, found.0, mask);
+            store_where(at_other, found.1, mask);
         }
     }
 }

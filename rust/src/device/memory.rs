@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-//! What kernels of several ops share on the device: tiles read and written through addresses.
+//! Tiles read and written through pointers, which all kernels that do so share: 64-bit offsets, the row and the column
+//! of each element of a tile, masks, and masked loads and stores.
 //!
-//! A masked access through addresses is predicated, so that all of a thread's loads are in flight at once; a padded
-//! view's is a branch around each vector. `#[tile::flattened]` gives a kernel the strides that addresses need, with the
-//! facts about them that make vectors of 16 bytes.
+//! A masked load through pointers is predicated, so that all of a thread's loads are in flight at once; a padded view's
+//! is a branch around each vector. How wide a load is follows from what a kernel promises of its extents
+//! (`assume_div_by`, or the facts about strides that come with `#[tile::flattened]`).
 
 #[cutile::module]
 pub mod memory {
@@ -16,93 +17,203 @@ pub mod memory {
     }
 
     /// index * stride in 64 bits: a tensor may hold more than 2^31 elements.
-    pub fn step(index: i32, stride: i32) -> Tile<i64, { [] }> {
+    pub fn offset_of(index: i32, stride: i32) -> Tile<i64, { [] }> {
         let index: Tile<i64, { [] }> = wide(index);
         let stride: Tile<i64, { [] }> = wide(stride);
         index * stride
     }
 
     /// The same of every index.
-    pub fn steps<const ROWS: i32>(index: Tile<i32, { [ROWS] }>, stride: i32) -> Tile<i64, { [ROWS] }> {
-        let index: Tile<i64, { [ROWS] }> = exti(index);
+    pub fn offsets_of<const N: i32>(indices: Tile<i32, { [N] }>, stride: i32) -> Tile<i64, { [N] }> {
+        let indices: Tile<i64, { [N] }> = exti(indices);
         let stride: Tile<i64, { [] }> = wide(stride);
-        let stride: Tile<i64, { [ROWS] }> = stride.reshape(shape![1]).broadcast(shape![ROWS]);
-        index * stride
+        let stride: Tile<i64, { [N] }> = stride.reshape(shape![1]).broadcast(shape![N]);
+        indices * stride
     }
 
-    /// Addresses of columns first .. first + BLOCK, `stride` apart, of rows that begin `rows` elements behind `base`.
+    /// row * pitch + column, the offset of an element of a matrix whose rows are `pitch` apart.
+    pub fn matrix_offset(row: i32, pitch: i32, column: i32) -> Tile<i64, { [] }> {
+        let start: Tile<i64, { [] }> = offset_of(row, pitch);
+        let column: Tile<i64, { [] }> = wide(column);
+        start + column
+    }
+
+    /// Offsets of rows 0 .. ROWS, `stride` apart, behind `start`.
+    pub fn row_offsets<const ROWS: i32>(start: Tile<i64, { [] }>, stride: i32) -> Tile<i64, { [ROWS] }> {
+        let start: Tile<i64, { [ROWS] }> = start.reshape(shape![1]).broadcast(shape![ROWS]);
+        let row: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
+        let down: Tile<i64, { [ROWS] }> = offsets_of(row, stride);
+        start + down
+    }
+
+    /// Each element's row in its tile.
+    pub fn row_indices<const ROWS: i32, const COLS: i32>() -> Tile<i32, { [ROWS, COLS] }> {
+        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
+        r.reshape(shape![ROWS, 1]).broadcast(shape![ROWS, COLS])
+    }
+
+    /// Each element's column in its tile.
+    pub fn column_indices<const ROWS: i32, const COLS: i32>() -> Tile<i32, { [ROWS, COLS] }> {
+        let c: Tile<i32, { [COLS] }> = iota(shape![COLS]);
+        c.reshape(shape![1, COLS]).broadcast(shape![ROWS, COLS])
+    }
+
+    /// Each element's offset from the first one of a tile whose rows are `pitch` apart.
+    pub fn tile_offsets<const ROWS: i32, const COLS: i32>(pitch: i32) -> Tile<i32, { [ROWS, COLS] }> {
+        let row: Tile<i32, { [ROWS, COLS] }> = row_indices::<ROWS, COLS>();
+        let column: Tile<i32, { [ROWS, COLS] }> = column_indices::<ROWS, COLS>();
+        let pitch: Tile<i32, { [ROWS, COLS] }> = pitch.broadcast(shape![ROWS, COLS]);
+        row * pitch + column
+    }
+
+    /// Which elements lie in the first `rows` rows and `columns` columns, given each one's row and column.
+    pub fn below<const ROWS: i32, const COLS: i32>(
+        row: Tile<i32, { [ROWS, COLS] }>,
+        column: Tile<i32, { [ROWS, COLS] }>,
+        rows: i32,
+        columns: i32,
+    ) -> Tile<bool, { [ROWS, COLS] }> {
+        let rows: Tile<i32, { [ROWS, COLS] }> = rows.broadcast(shape![ROWS, COLS]);
+        let columns: Tile<i32, { [ROWS, COLS] }> = columns.broadcast(shape![ROWS, COLS]);
+        lt_tile(row, rows) & lt_tile(column, columns)
+    }
+
+    /// Which elements of a tile lie in its first `rows` rows and `columns` columns.
+    pub fn inside<const ROWS: i32, const COLS: i32>(rows: i32, columns: i32) -> Tile<bool, { [ROWS, COLS] }> {
+        let row: Tile<i32, { [ROWS, COLS] }> = row_indices::<ROWS, COLS>();
+        let column: Tile<i32, { [ROWS, COLS] }> = column_indices::<ROWS, COLS>();
+        below(row, column, rows, columns)
+    }
+
+    /// Pointers to base + start + offsets.
+    pub fn pointers<E: ElementType, const ROWS: i32, const COLS: i32>(
+        base: PointerTile<*mut E, { [] }>,
+        start: Tile<i64, { [] }>,
+        offsets: Tile<i32, { [ROWS, COLS] }>,
+    ) -> PointerTile<*mut E, { [ROWS, COLS] }> {
+        let first: PointerTile<*mut E, { [] }> = base.offset_tile(start);
+        let first: PointerTile<*mut E, { [1, 1] }> = first.reshape(shape![1, 1]);
+        let first: PointerTile<*mut E, { [ROWS, COLS] }> = first.broadcast(shape![ROWS, COLS]);
+        first.offset_tile(offsets)
+    }
+
+    /// Pointers to columns first .. first + COLS, `stride` apart, of rows that begin `rows` elements behind `base`.
     /// UNIT promises a stride of 1.
-    pub fn addresses<E: ElementType, const ROWS: i32, const BLOCK: i32, const UNIT: bool>(
+    pub fn row_pointers<E: ElementType, const ROWS: i32, const COLS: i32, const UNIT: bool>(
         base: PointerTile<*mut E, { [] }>,
         rows: Tile<i64, { [ROWS] }>,
         first: i32,
         stride: i32,
-    ) -> PointerTile<*mut E, { [ROWS, BLOCK] }> {
-        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
+    ) -> PointerTile<*mut E, { [ROWS, COLS] }> {
+        let tile: Shape<{ [ROWS, COLS] }> = shape![ROWS, COLS];
         let p: PointerTile<*mut E, { [1] }> = base.reshape(shape![1]);
         let p: PointerTile<*mut E, { [ROWS] }> = p.broadcast(shape![ROWS]);
         let p: PointerTile<*mut E, { [ROWS] }> = p.offset_tile(rows);
         let p: PointerTile<*mut E, { [ROWS, 1] }> = p.reshape(shape![ROWS, 1]);
-        let p: PointerTile<*mut E, { [ROWS, BLOCK] }> = p.broadcast(tile);
-        let c: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
-        let column: Tile<i32, { [BLOCK] }> = c + first.broadcast(shape![BLOCK]);
-        let at: PointerTile<*mut E, { [ROWS, BLOCK] }> = if UNIT {
-            let near: Tile<i32, { [ROWS, BLOCK] }> = column.reshape(shape![1, BLOCK]).broadcast(tile);
-            let q: PointerTile<*mut E, { [ROWS, BLOCK] }> = p.offset_tile(near);
+        let p: PointerTile<*mut E, { [ROWS, COLS] }> = p.broadcast(tile);
+        let c: Tile<i32, { [COLS] }> = iota(shape![COLS]);
+        let column: Tile<i32, { [COLS] }> = c + first.broadcast(shape![COLS]);
+        let at: PointerTile<*mut E, { [ROWS, COLS] }> = if UNIT {
+            let near: Tile<i32, { [ROWS, COLS] }> = column.reshape(shape![1, COLS]).broadcast(tile);
+            let q: PointerTile<*mut E, { [ROWS, COLS] }> = p.offset_tile(near);
             q
         } else {
-            let apart: Tile<i64, { [BLOCK] }> = steps(column, stride);
-            let apart: Tile<i64, { [ROWS, BLOCK] }> = apart.reshape(shape![1, BLOCK]).broadcast(tile);
-            let q: PointerTile<*mut E, { [ROWS, BLOCK] }> = p.offset_tile(apart);
+            let apart: Tile<i64, { [COLS] }> = offsets_of(column, stride);
+            let apart: Tile<i64, { [ROWS, COLS] }> = apart.reshape(shape![1, COLS]).broadcast(tile);
+            let q: PointerTile<*mut E, { [ROWS, COLS] }> = p.offset_tile(apart);
             q
         };
         at
     }
 
-    /// Whether a row index is below `rows` and a column index below `columns`.
-    pub fn inside<const ROWS: i32, const BLOCK: i32>(rows: i32, columns: i32) -> Tile<bool, { [ROWS, BLOCK] }> {
-        let tile: Shape<{ [ROWS, BLOCK] }> = shape![ROWS, BLOCK];
-        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
-        let r: Tile<i32, { [ROWS, BLOCK] }> = r.reshape(shape![ROWS, 1]).broadcast(tile);
-        let c: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
-        let c: Tile<i32, { [ROWS, BLOCK] }> = c.reshape(shape![1, BLOCK]).broadcast(tile);
-        let rows: Tile<i32, { [ROWS, BLOCK] }> = rows.broadcast(tile);
-        let columns: Tile<i32, { [ROWS, BLOCK] }> = columns.broadcast(tile);
-        lt_tile(r, rows) & lt_tile(c, columns)
+    pub fn load<E: ElementType, const ROWS: i32, const COLS: i32>(
+        from: PointerTile<*mut E, { [ROWS, COLS] }>,
+    ) -> Tile<E, { [ROWS, COLS] }> {
+        let t: (Tile<E, { [ROWS, COLS] }>, Token) =
+            unsafe { load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
+        t.0
     }
 
-    /// What lies there; where the mask is false, nothing of meaning. EXACT promises that it is true throughout.
-    pub fn read<E: ElementType, const ROWS: i32, const BLOCK: i32, const EXACT: bool>(
-        from: PointerTile<*mut E, { [ROWS, BLOCK] }>,
-        mask: Tile<bool, { [ROWS, BLOCK] }>,
-    ) -> Tile<E, { [ROWS, BLOCK] }> {
-        let t: Tile<E, { [ROWS, BLOCK] }> = if EXACT {
-            let t: (Tile<E, { [ROWS, BLOCK] }>, Token) =
-                unsafe { load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
-            let t: Tile<E, { [ROWS, BLOCK] }> = t.0;
+    /// Undetermined where the mask is false.
+    pub fn load_where<E: ElementType, const ROWS: i32, const COLS: i32>(
+        from: PointerTile<*mut E, { [ROWS, COLS] }>,
+        mask: Tile<bool, { [ROWS, COLS] }>,
+    ) -> Tile<E, { [ROWS, COLS] }> {
+        let t: (Tile<E, { [ROWS, COLS] }>, Token) = unsafe {
+            load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
+        };
+        t.0
+    }
+
+    /// `load_where`, but EXACT promises that the mask is true throughout.
+    pub fn load_masked<E: ElementType, const ROWS: i32, const COLS: i32, const EXACT: bool>(
+        from: PointerTile<*mut E, { [ROWS, COLS] }>,
+        mask: Tile<bool, { [ROWS, COLS] }>,
+    ) -> Tile<E, { [ROWS, COLS] }> {
+        if EXACT { load(from) } else { load_where(from, mask) }
+    }
+
+    /// `load_masked` in f32, and 0 where the mask is false.
+    pub fn load_padded<E: ElementType, const ROWS: i32, const COLS: i32, const EXACT: bool>(
+        from: PointerTile<*mut E, { [ROWS, COLS] }>,
+        mask: Tile<bool, { [ROWS, COLS] }>,
+    ) -> Tile<f32, { [ROWS, COLS] }> {
+        let t: Tile<E, { [ROWS, COLS] }> = load_masked::<E, ROWS, COLS, EXACT>(from, mask);
+        let t: Tile<f32, { [ROWS, COLS] }> = convert_tile(t);
+        if EXACT {
             t
         } else {
-            let t: (Tile<E, { [ROWS, BLOCK] }>, Token) = unsafe {
-                load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            let t: Tile<E, { [ROWS, BLOCK] }> = t.0;
-            t
-        };
-        t
+            let zero: Tile<f32, { [ROWS, COLS] }> = constant(0.0f32, shape![ROWS, COLS]);
+            let padded: Tile<f32, { [ROWS, COLS] }> = select(mask, t, zero);
+            padded
+        }
     }
 
-    /// Writes where the mask is true; EXACT promises that it is true throughout.
-    pub fn write<E: ElementType, const ROWS: i32, const BLOCK: i32, const EXACT: bool>(
-        to: PointerTile<*mut E, { [ROWS, BLOCK] }>,
-        value: Tile<E, { [ROWS, BLOCK] }>,
-        mask: Tile<bool, { [ROWS, BLOCK] }>,
+    /// Pointers to base + offsets.
+    pub fn element_pointers<E: ElementType, I: ElementType, const N: i32>(
+        base: PointerTile<*mut E, { [] }>,
+        offsets: Tile<I, { [N] }>,
+    ) -> PointerTile<*mut E, { [N] }> {
+        let p: PointerTile<*mut E, { [1] }> = base.reshape(shape![1]);
+        let p: PointerTile<*mut E, { [N] }> = p.broadcast(shape![N]);
+        p.offset_tile(offsets)
+    }
+
+    /// The elements there, undetermined where the mask is false.
+    pub fn gather<E: ElementType, const N: i32>(
+        at: PointerTile<*mut E, { [N] }>,
+        mask: Tile<bool, { [N] }>,
+    ) -> Tile<E, { [N] }> {
+        let t: (Tile<E, { [N] }>, Token) =
+            unsafe { load_ptr_tko(at, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>) };
+        t.0
+    }
+
+    pub fn store<E: ElementType, const ROWS: i32, const COLS: i32>(
+        to: PointerTile<*mut E, { [ROWS, COLS] }>,
+        value: Tile<E, { [ROWS, COLS] }>,
+    ) {
+        unsafe { store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, None, None, Latency::<0>) };
+    }
+
+    pub fn store_where<E: ElementType, const ROWS: i32, const COLS: i32>(
+        to: PointerTile<*mut E, { [ROWS, COLS] }>,
+        value: Tile<E, { [ROWS, COLS] }>,
+        mask: Tile<bool, { [ROWS, COLS] }>,
+    ) {
+        unsafe { store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, Latency::<0>) };
+    }
+
+    /// `store_where`, but EXACT promises that the mask is true throughout.
+    pub fn store_masked<E: ElementType, const ROWS: i32, const COLS: i32, const EXACT: bool>(
+        to: PointerTile<*mut E, { [ROWS, COLS] }>,
+        value: Tile<E, { [ROWS, COLS] }>,
+        mask: Tile<bool, { [ROWS, COLS] }>,
     ) {
         if EXACT {
-            unsafe { store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, None, None, Latency::<0>) };
+            store(to, value);
         } else {
-            unsafe {
-                store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, Latency::<0>)
-            };
+            store_where(to, value, mask);
         }
     }
 }

@@ -3,7 +3,9 @@
 
 pub mod activations;
 pub mod elementwise;
+pub mod exponents;
 pub mod gated;
+pub mod layer_norms;
 pub mod memory;
 pub mod moments;
 pub mod rows;

@@ -3,6 +3,7 @@
 
 #[cutile::module]
 pub mod moments {
+    use crate::device::memory::memory::*;
     use crate::device::rows::rows::*;
     use cutile::core::*;
 
@@ -135,8 +136,8 @@ pub mod moments {
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let there: Tile<bool, { [1, BLOCK] }> = within::<1, 1, BLOCK>(1i32, left);
+                load_rows::<E, 1, 1, BLOCK, false>(x, matrix_offset(row, pitch, first), 0i32, 1i32, left);
+            let there: Tile<bool, { [1, BLOCK] }> = rows_inside::<1, 1, BLOCK>(1i32, left);
             let more: (Tile<f32, { [1, BLOCK] }>, Tile<f32, { [1, BLOCK] }>, Tile<f32, { [1, BLOCK] }>) =
                 counted(count, mean, squares, f, there);
             count = more.0;

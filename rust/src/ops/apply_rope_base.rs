@@ -43,13 +43,13 @@ pub mod apply_rope_base {
         head_stride: i32,
     ) -> Tile<i64, { [ROWS] }> {
         let i: (Tile<i32, { [ROWS] }>, Tile<i32, { [ROWS] }>) = split::<ROWS, HEADS>();
-        let in_batch: Tile<i64, { [] }> = step(batch, batch_stride);
-        let at_position: Tile<i64, { [] }> = step(position, position_stride);
-        let at_head: Tile<i64, { [] }> = step(head, head_stride);
+        let in_batch: Tile<i64, { [] }> = offset_of(batch, batch_stride);
+        let at_position: Tile<i64, { [] }> = offset_of(position, position_stride);
+        let at_head: Tile<i64, { [] }> = offset_of(head, head_stride);
         let start: Tile<i64, { [] }> = in_batch + at_position + at_head;
         let start: Tile<i64, { [ROWS] }> = start.reshape(shape![1]).broadcast(shape![ROWS]);
-        let down: Tile<i64, { [ROWS] }> = steps(i.0, position_stride);
-        let across: Tile<i64, { [ROWS] }> = steps(i.1, head_stride);
+        let down: Tile<i64, { [ROWS] }> = offsets_of(i.0, position_stride);
+        let across: Tile<i64, { [ROWS] }> = offsets_of(i.1, head_stride);
         start + down + across
     }
 
@@ -75,8 +75,9 @@ pub mod apply_rope_base {
         stride: i32,
         mask: Tile<bool, { [ROWS, BLOCK] }>,
     ) -> Tile<E, { [ROWS, BLOCK] }> {
-        let at: PointerTile<*mut E, { [ROWS, BLOCK] }> = addresses::<E, ROWS, BLOCK, UNIT>(base, rows, first, stride);
-        read::<E, ROWS, BLOCK, EXACT>(at, mask)
+        let at: PointerTile<*mut E, { [ROWS, BLOCK] }> =
+            row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, first, stride);
+        load_masked::<E, ROWS, BLOCK, EXACT>(at, mask)
     }
 
     /// Rotates `from` into `to`, maybe the same. Tables are converted here: ahead of a branch, that waits for them.
@@ -115,15 +116,15 @@ pub mod apply_rope_base {
             sin
         };
         let to_a: PointerTile<*mut E, { [ROWS, BLOCK] }> =
-            addresses::<E, ROWS, BLOCK, UNIT>(to, to_rows, 0i32, to_stride);
+            row_pointers::<E, ROWS, BLOCK, UNIT>(to, to_rows, 0i32, to_stride);
         let to_b: PointerTile<*mut E, { [ROWS, BLOCK] }> =
-            addresses::<E, ROWS, BLOCK, UNIT>(to, to_rows, HALF, to_stride);
+            row_pointers::<E, ROWS, BLOCK, UNIT>(to, to_rows, HALF, to_stride);
         let y: Tile<f32, { [ROWS, BLOCK] }> = fma(a, cos, negf(b * sin), rounding::NearestEven, ftz::Disabled);
         let z: Tile<f32, { [ROWS, BLOCK] }> = fma(b, cos, a * sin, rounding::NearestEven, ftz::Disabled);
         let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
         let z: Tile<E, { [ROWS, BLOCK] }> = convert_tile(z);
-        write::<E, ROWS, BLOCK, EXACT>(to_a, y, mask);
-        write::<E, ROWS, BLOCK, EXACT>(to_b, z, mask);
+        store_masked::<E, ROWS, BLOCK, EXACT>(to_a, y, mask);
+        store_masked::<E, ROWS, BLOCK, EXACT>(to_b, z, mask);
     }
 
     /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). Tiles of ROWS rows, of

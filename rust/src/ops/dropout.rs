@@ -5,6 +5,7 @@
 #[cutile::module]
 pub mod dropout {
     use crate::device::elementwise::elementwise::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// Hashes of 32 bits, the highest cleared: a product, then three steps of shift and exclusive or.
@@ -16,7 +17,8 @@ pub mod dropout {
         let bits_8: Tile<i32, { [1, TILE] }> = constant(8i32, tile);
         let bits_4: Tile<i32, { [1, TILE] }> = constant(4i32, tile);
         let positive: Tile<i32, { [1, TILE] }> = constant(2147483647i32, tile);
-        let number: Tile<i32, { [1, TILE] }> = first + columns(tile);
+        let column: Tile<i32, { [1, TILE] }> = column_indices::<1, TILE>();
+        let number: Tile<i32, { [1, TILE] }> = first + column;
         let h: Tile<i32, { [1, TILE] }> = number * factor + seed;
         let h: Tile<i32, { [1, TILE] }> = h ^ (h >> bits_16);
         let h: Tile<i32, { [1, TILE] }> = h ^ (h << bits_8);
@@ -57,14 +59,14 @@ pub mod dropout {
         let to: PointerTile<*mut E, { [1, TILE] }> = tile_of(out, block, 0i32, TILE, tile);
         let hash: Tile<i32, { [1, TILE] }> = hashes(block * TILE, seed, tile);
         if is_whole(EXACT) {
-            let x: Tile<E, { [1, TILE] }> = read(from);
+            let x: Tile<E, { [1, TILE] }> = load(from);
             let y: Tile<E, { [1, TILE] }> = kept(x, hash, threshold, scale);
-            write(to, y);
+            store(to, y);
         } else {
-            let mask: Tile<bool, { [1, TILE] }> = inside(1i32, last, tile);
-            let x: Tile<E, { [1, TILE] }> = read_where(from, mask);
+            let mask: Tile<bool, { [1, TILE] }> = inside::<1, TILE>(1i32, last);
+            let x: Tile<E, { [1, TILE] }> = load_where(from, mask);
             let y: Tile<E, { [1, TILE] }> = kept(x, hash, threshold, scale);
-            write_where(to, y, mask);
+            store_where(to, y, mask);
         }
     }
 }

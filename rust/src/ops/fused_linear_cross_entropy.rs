@@ -6,18 +6,9 @@
 
 #[cutile::module]
 pub mod fused_linear_cross_entropy {
+    use crate::device::exponents::exponents::*;
     use crate::device::memory::memory::*;
     use cutile::core::*;
-
-    /// exp(x - top); the difference comes first, so that x == top is exactly 1.
-    fn exp_below<const ROWS: i32, const BLOCK: i32>(
-        x: Tile<f32, { [ROWS, BLOCK] }>,
-        top: Tile<f32, { [ROWS, BLOCK] }>,
-    ) -> Tile<f32, { [ROWS, BLOCK] }> {
-        let log2e: Tile<f32, { [ROWS, BLOCK] }> = constant(1.4426950408889634f32, shape![ROWS, BLOCK]);
-        let scaled: Tile<f32, { [ROWS, BLOCK] }> = mulf(x - top, log2e, rounding::NearestEven, ftz::Enabled);
-        exp2(scaled, ftz::Enabled)
-    }
 
     /// The logit of column `at`, where `there`.
     fn picked<E: ElementType>(
@@ -25,11 +16,9 @@ pub mod fused_linear_cross_entropy {
         at: Tile<i64, { [1] }>,
         there: Tile<bool, { [1] }>,
     ) -> Tile<f32, { [1] }> {
-        let p: PointerTile<*mut E, { [1] }> = base.reshape(shape![1]);
-        let p: PointerTile<*mut E, { [1] }> = p.offset_tile(at);
-        let t: (Tile<E, { [1] }>, Token) =
-            unsafe { load_ptr_tko(p, ordering::Weak, None::<scope::TileBlock>, Some(there), None, None, Latency::<0>) };
-        convert_tile(t.0)
+        let p: PointerTile<*mut E, { [1] }> = element_pointers(base, at);
+        let t: Tile<E, { [1] }> = gather(p, there);
+        convert_tile(t)
     }
 
     /// Targets first .. first + COUNT, `ignored` where there is none.
@@ -42,15 +31,12 @@ pub mod fused_linear_cross_entropy {
     ) -> Tile<i64, { [COUNT] }> {
         let i: Tile<i32, { [COUNT] }> = iota(shape![COUNT]);
         let i: Tile<i32, { [COUNT] }> = i + first.broadcast(shape![COUNT]);
-        let p: PointerTile<*mut i64, { [1] }> = base.reshape(shape![1]);
-        let p: PointerTile<*mut i64, { [COUNT] }> = p.broadcast(shape![COUNT]);
-        let offsets: Tile<i64, { [COUNT] }> = steps(i, stride);
-        let p: PointerTile<*mut i64, { [COUNT] }> = p.offset_tile(offsets);
+        let offsets: Tile<i64, { [COUNT] }> = offsets_of(i, stride);
+        let at: PointerTile<*mut i64, { [COUNT] }> = element_pointers(base, offsets);
         let there: Tile<bool, { [COUNT] }> = lt_tile(i, rows.broadcast(shape![COUNT]));
-        let t: (Tile<i64, { [COUNT] }>, Token) =
-            unsafe { load_ptr_tko(p, ordering::Weak, None::<scope::TileBlock>, Some(there), None, None, Latency::<0>) };
+        let t: Tile<i64, { [COUNT] }> = gather(at, there);
         let none: Tile<i64, { [COUNT] }> = ignored.broadcast(shape![COUNT]);
-        select(there, t.0, none)
+        select(there, t, none)
     }
 
     /// loss[row] of logits (rows, V), last stride 1; 0 where the target is `ignored`. A target below 0 counts as 0, one
@@ -83,7 +69,7 @@ pub mod fused_linear_cross_entropy {
         let counted: bool = tile_to_scalar(counts_0d);
         let mut value: Tile<f32, { [1] }> = constant(0.0f32, shape![1]);
         if counted {
-            let start: Tile<i64, { [] }> = step(row, logits_s0);
+            let start: Tile<i64, { [] }> = offset_of(row, logits_s0);
             let base: PointerTile<*mut E, { [] }> = pointer_to_tile(logits);
             let base: PointerTile<*mut E, { [] }> = base.offset_tile(start);
             let zero: Tile<i64, { [1] }> = constant(0i64, shape![1]);
@@ -94,7 +80,7 @@ pub mod fused_linear_cross_entropy {
             let logit: Tile<f32, { [1] }> = picked(base, aim, exists);
 
             let slice: Tile<i32, { [SLICES] }> = iota(shape![SLICES]);
-            let rows: Tile<i64, { [SLICES] }> = steps(slice, BLOCK);
+            let rows: Tile<i64, { [SLICES] }> = offsets_of(slice, BLOCK);
             let nothing: Tile<f32, { [SLICES, BLOCK] }> = constant(f32::NEG_INFINITY, full);
             // A lane that has seen nothing but -inf measures from the lowest float: its weight is exp2(-inf) = 0.
             let lowest: Tile<f32, { [1, BLOCK] }> = constant(-3.4028234663852886e38f32, lanes);
@@ -104,14 +90,10 @@ pub mod fused_linear_cross_entropy {
             for c in 0i32..chunks {
                 let first: i32 = c * (SLICES * BLOCK);
                 let at: PointerTile<*mut E, { [SLICES, BLOCK] }> =
-                    addresses::<E, SLICES, BLOCK, true>(base, rows, first, 1i32);
+                    row_pointers::<E, SLICES, BLOCK, true>(base, rows, first, 1i32);
                 let left: Tile<i32, { [SLICES, BLOCK] }> = (logits_n1 - first).broadcast(full);
-                let place: Tile<i32, { [SLICES] }> = slice * broadcast_scalar(BLOCK, shape![SLICES]);
-                let place: Tile<i32, { [SLICES, BLOCK] }> = place.reshape(shape![SLICES, 1]).broadcast(full);
-                let lane: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
-                let lane: Tile<i32, { [SLICES, BLOCK] }> = lane.reshape(lanes).broadcast(full);
-                let mask: Tile<bool, { [SLICES, BLOCK] }> = lt_tile(place + lane, left);
-                let t: Tile<E, { [SLICES, BLOCK] }> = read::<E, SLICES, BLOCK, EXACT>(at, mask);
+                let mask: Tile<bool, { [SLICES, BLOCK] }> = lt_tile(tile_offsets::<SLICES, BLOCK>(BLOCK), left);
+                let t: Tile<E, { [SLICES, BLOCK] }> = load_masked::<E, SLICES, BLOCK, EXACT>(at, mask);
                 let t: Tile<f32, { [SLICES, BLOCK] }> = convert_tile(t);
                 let t: Tile<f32, { [SLICES, BLOCK] }> = if EXACT {
                     t
@@ -138,7 +120,7 @@ pub mod fused_linear_cross_entropy {
             value = select(exists, entropy, nan);
         }
         let to: PointerTile<*mut f32, { [] }> = pointer_to_tile(loss);
-        let at: Tile<i64, { [] }> = step(row, loss_s0);
+        let at: Tile<i64, { [] }> = offset_of(row, loss_s0);
         let to: PointerTile<*mut f32, { [] }> = to.offset_tile(at);
         let to: PointerTile<*mut f32, { [1] }> = to.reshape(shape![1]);
         unsafe { store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, None, None, Latency::<0>) };
@@ -172,9 +154,10 @@ pub mod fused_linear_cross_entropy {
         let mut count: Tile<f32, { [BLOCK] }> = no;
         for c in 0i32..((loss_n0 + BLOCK - 1i32) / BLOCK) {
             let first: i32 = c * BLOCK;
-            let at: PointerTile<*mut f32, { [1, BLOCK] }> = addresses::<f32, 1, BLOCK, true>(losses, row, first, 1i32);
+            let at: PointerTile<*mut f32, { [1, BLOCK] }> =
+                row_pointers::<f32, 1, BLOCK, true>(losses, row, first, 1i32);
             let mask: Tile<bool, { [1, BLOCK] }> = inside::<1, BLOCK>(1i32, loss_n0 - first);
-            let t: Tile<f32, { [1, BLOCK] }> = read::<f32, 1, BLOCK, false>(at, mask);
+            let t: Tile<f32, { [1, BLOCK] }> = load_masked::<f32, 1, BLOCK, false>(at, mask);
             sum = sum + select(mask, t, zero);
             if MEAN {
                 let aim: Tile<i64, { [BLOCK] }> = targets::<BLOCK>(aims, first, target_s0, loss_n0, ignored);

@@ -5,6 +5,7 @@
 pub mod gelu {
     use crate::device::activations::activations::*;
     use crate::device::elementwise::elementwise::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// A tile of TILE elements per block; the last one has `last`, all of them where EXACT.
@@ -19,18 +20,18 @@ pub mod gelu {
         let from: PointerTile<*mut E, { [1, TILE] }> = tile_of(x, block, 0i32, TILE, tile);
         let to: PointerTile<*mut E, { [1, TILE] }> = tile_of(out, block, 0i32, TILE, tile);
         if is_whole(EXACT) {
-            let x: Tile<E, { [1, TILE] }> = read(from);
+            let x: Tile<E, { [1, TILE] }> = load(from);
             let x: Tile<f32, { [1, TILE] }> = convert_tile(x);
             let y: (Tile<f32, { [1, TILE] }>, Tile<f32, { [1, TILE] }>) = gelu_of(x, TANH);
             let y: Tile<E, { [1, TILE] }> = convert_tile(y.0);
-            write(to, y);
+            store(to, y);
         } else {
-            let mask: Tile<bool, { [1, TILE] }> = inside(1i32, last, tile);
-            let x: Tile<E, { [1, TILE] }> = read_where(from, mask);
+            let mask: Tile<bool, { [1, TILE] }> = inside::<1, TILE>(1i32, last);
+            let x: Tile<E, { [1, TILE] }> = load_where(from, mask);
             let x: Tile<f32, { [1, TILE] }> = convert_tile(x);
             let y: (Tile<f32, { [1, TILE] }>, Tile<f32, { [1, TILE] }>) = gelu_of(x, TANH);
             let y: Tile<E, { [1, TILE] }> = convert_tile(y.0);
-            write_where(to, y, mask);
+            store_where(to, y, mask);
         }
     }
 
@@ -48,22 +49,22 @@ pub mod gelu {
         let above: PointerTile<*mut E, { [1, TILE] }> = tile_of(grad, block, 0i32, TILE, tile);
         let to: PointerTile<*mut E, { [1, TILE] }> = tile_of(grad_x, block, 0i32, TILE, tile);
         if is_whole(EXACT) {
-            let x: Tile<E, { [1, TILE] }> = read(from);
+            let x: Tile<E, { [1, TILE] }> = load(from);
             let x: Tile<f32, { [1, TILE] }> = convert_tile(x);
-            let g: Tile<E, { [1, TILE] }> = read(above);
+            let g: Tile<E, { [1, TILE] }> = load(above);
             let g: Tile<f32, { [1, TILE] }> = convert_tile(g);
             let y: (Tile<f32, { [1, TILE] }>, Tile<f32, { [1, TILE] }>) = gelu_of(x, TANH);
             let y: Tile<E, { [1, TILE] }> = convert_tile(g * y.1);
-            write(to, y);
+            store(to, y);
         } else {
-            let mask: Tile<bool, { [1, TILE] }> = inside(1i32, last, tile);
-            let x: Tile<E, { [1, TILE] }> = read_where(from, mask);
+            let mask: Tile<bool, { [1, TILE] }> = inside::<1, TILE>(1i32, last);
+            let x: Tile<E, { [1, TILE] }> = load_where(from, mask);
             let x: Tile<f32, { [1, TILE] }> = convert_tile(x);
-            let g: Tile<E, { [1, TILE] }> = read_where(above, mask);
+            let g: Tile<E, { [1, TILE] }> = load_where(above, mask);
             let g: Tile<f32, { [1, TILE] }> = convert_tile(g);
             let y: (Tile<f32, { [1, TILE] }>, Tile<f32, { [1, TILE] }>) = gelu_of(x, TANH);
             let y: Tile<E, { [1, TILE] }> = convert_tile(g * y.1);
-            write_where(to, y, mask);
+            store_where(to, y, mask);
         }
     }
 }

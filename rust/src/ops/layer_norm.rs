@@ -7,6 +7,7 @@
 
 #[cutile::module]
 pub mod layer_norm {
+    use crate::device::memory::memory::*;
     use crate::device::moments::moments::*;
     use crate::device::rows::rows::*;
     use cutile::core::*;
@@ -41,23 +42,23 @@ pub mod layer_norm {
         let group: i32 = pid.0 / strips;
         let first: i32 = (pid.0 - group * strips) * BLOCK;
         let left: i32 = behind - first;
-        let start: Tile<i64, { [] }> = ahead_twice(group, depth, behind, first);
-        let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, DEPTH, BLOCK, EXACT>(x, start, behind, depth, left);
+        let start: Tile<i64, { [] }> = strip_offset(group, depth, behind, first);
+        let f: Tile<f32, { [DEPTH, BLOCK] }> =
+            load_rows::<E, DEPTH, DEPTH, BLOCK, EXACT>(x, start, behind, depth, left);
         let w: Tile<f32, { [DEPTH, 1] }> =
-            read::<W, DEPTH, DEPTH, 1, EXACT>(weight, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
-        let b: Tile<f32, { [DEPTH, 1] }> =
-            read::<B, DEPTH, DEPTH, 1, EXACT>(bias, ahead(0i32, 0i32, 0i32), 1i32, depth, 1i32);
+            load_rows::<W, DEPTH, DEPTH, 1, EXACT>(weight, wide(0i32), 1i32, depth, 1i32);
+        let b: Tile<f32, { [DEPTH, 1] }> = load_rows::<B, DEPTH, DEPTH, 1, EXACT>(bias, wide(0i32), 1i32, depth, 1i32);
         let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
         let mean: Tile<f32, { [BLOCK] }> = column_mean(f, depth, share);
         let mean: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(mean);
-        let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, DEPTH, BLOCK>(depth, left);
+        let there: Tile<bool, { [DEPTH, BLOCK] }> = rows_inside::<DEPTH, DEPTH, BLOCK>(depth, left);
         let off: Tile<f32, { [DEPTH, BLOCK] }> = off_mean::<DEPTH, BLOCK, EXACT>(f, mean, there);
         let square: Tile<f32, { [DEPTH, BLOCK] }> = off * off;
         let variance: Tile<f32, { [BLOCK] }> = column_mean(square, depth, share);
         let r: Tile<f32, { [BLOCK] }> = inverse_root(variance, eps);
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
         let y: Tile<f32, { [DEPTH, BLOCK] }> = scaled(off * r, w.broadcast(tile), b.broadcast(tile));
-        write::<E, DEPTH, DEPTH, BLOCK, EXACT>(out, y, start, behind, depth, left);
+        store_rows::<E, DEPTH, DEPTH, BLOCK, EXACT>(out, y, start, behind, depth, left);
     }
 
     /// Any depth, DEPTH of it at a time; the rest is `layer_norm_strips`'.
@@ -87,15 +88,16 @@ pub mod layer_norm {
         let group: i32 = pid.0 / strips;
         let first: i32 = (pid.0 - group * strips) * BLOCK;
         let left: i32 = behind - first;
-        let start: Tile<i64, { [] }> = ahead_twice(group, depth, behind, first);
+        let start: Tile<i64, { [] }> = strip_offset(group, depth, behind, first);
         let mut count: Tile<f32, { [DEPTH, BLOCK] }> = constant(0.0f32, tile);
         let mut mean: Tile<f32, { [DEPTH, BLOCK] }> = constant(0.0f32, tile);
         let mut squares: Tile<f32, { [DEPTH, BLOCK] }> = constant(0.0f32, tile);
         for level in (0i32..depth).step_by(DEPTH as usize) {
             let under: i32 = depth - level;
-            let at: Tile<i64, { [] }> = start + ahead(level, behind, 0i32);
-            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, DEPTH, BLOCK, false>(x, at, behind, under, left);
-            let there: Tile<bool, { [DEPTH, BLOCK] }> = within::<DEPTH, DEPTH, BLOCK>(under, left);
+            let at: Tile<i64, { [] }> = start + offset_of(level, behind);
+            let f: Tile<f32, { [DEPTH, BLOCK] }> =
+                load_rows::<E, DEPTH, DEPTH, BLOCK, false>(x, at, behind, under, left);
+            let there: Tile<bool, { [DEPTH, BLOCK] }> = rows_inside::<DEPTH, DEPTH, BLOCK>(under, left);
             let more: (Tile<f32, { [DEPTH, BLOCK] }>, Tile<f32, { [DEPTH, BLOCK] }>, Tile<f32, { [DEPTH, BLOCK] }>) =
                 counted(count, mean, squares, f, there);
             count = more.0;
@@ -111,25 +113,24 @@ pub mod layer_norm {
         let r: Tile<f32, { [DEPTH, BLOCK] }> = over_rows::<DEPTH, BLOCK>(r);
         for level in (0i32..depth).step_by(DEPTH as usize) {
             let under: i32 = depth - level;
-            let at: Tile<i64, { [] }> = start + ahead(level, behind, 0i32);
-            let f: Tile<f32, { [DEPTH, BLOCK] }> = read::<E, DEPTH, DEPTH, BLOCK, false>(x, at, behind, under, left);
+            let at: Tile<i64, { [] }> = start + offset_of(level, behind);
+            let f: Tile<f32, { [DEPTH, BLOCK] }> =
+                load_rows::<E, DEPTH, DEPTH, BLOCK, false>(x, at, behind, under, left);
             let w: Tile<f32, { [DEPTH, 1] }> =
-                read::<W, DEPTH, DEPTH, 1, false>(weight, ahead(0i32, 0i32, level), 1i32, under, 1i32);
+                load_rows::<W, DEPTH, DEPTH, 1, false>(weight, wide(level), 1i32, under, 1i32);
             let b: Tile<f32, { [DEPTH, 1] }> =
-                read::<B, DEPTH, DEPTH, 1, false>(bias, ahead(0i32, 0i32, level), 1i32, under, 1i32);
+                load_rows::<B, DEPTH, DEPTH, 1, false>(bias, wide(level), 1i32, under, 1i32);
             let w: Tile<f32, { [DEPTH, 1] }> = w + shift.broadcast(shape![DEPTH, 1]);
             let y: Tile<f32, { [DEPTH, BLOCK] }> = scaled((f - center) * r, w.broadcast(tile), b.broadcast(tile));
-            write::<E, DEPTH, DEPTH, BLOCK, false>(out, y, at, behind, under, left);
+            store_rows::<E, DEPTH, DEPTH, BLOCK, false>(out, y, at, behind, under, left);
         }
     }
 
-    /// (group * depth) * behind + first, in 64 bits.
-    fn ahead_twice(group: i32, depth: i32, behind: i32, first: i32) -> Tile<i64, { [] }> {
-        let above: Tile<i64, { [] }> = ahead(group, depth, 0i32);
-        let behind: Tile<i32, { [] }> = scalar_to_tile(behind);
-        let behind: Tile<i64, { [] }> = exti(behind);
-        let first: Tile<i32, { [] }> = scalar_to_tile(first);
-        let first: Tile<i64, { [] }> = exti(first);
+    /// (group * depth) * behind + first, where a strip begins, in 64 bits.
+    fn strip_offset(group: i32, depth: i32, behind: i32, first: i32) -> Tile<i64, { [] }> {
+        let above: Tile<i64, { [] }> = offset_of(group, depth);
+        let behind: Tile<i64, { [] }> = wide(behind);
+        let first: Tile<i64, { [] }> = wide(first);
         above * behind + first
     }
 }

@@ -18,12 +18,9 @@ pub mod mhc_apply_residual {
         let i: Tile<i32, { [N] }> = iota(shape![N]);
         let there: Tile<bool, { [N] }> = lt_tile(i, n.broadcast(shape![N]));
         let i: Tile<i32, { [N] }> = i * stride.broadcast(shape![N]) + first.broadcast(shape![N]);
-        let p: PointerTile<*mut Y, { [1] }> = base.reshape(shape![1]);
-        let p: PointerTile<*mut Y, { [N] }> = p.broadcast(shape![N]);
-        let p: PointerTile<*mut Y, { [N] }> = p.offset_tile(i);
-        let t: (Tile<Y, { [N] }>, Token) =
-            unsafe { load_ptr_tko(p, ordering::Weak, None::<scope::TileBlock>, Some(there), None, None, Latency::<0>) };
-        let t: Tile<f32, { [N] }> = convert_tile(t.0);
+        let at: PointerTile<*mut Y, { [N] }> = element_pointers(base, i);
+        let t: Tile<Y, { [N] }> = gather(at, there);
+        let t: Tile<f32, { [N] }> = convert_tile(t);
         let zero: Tile<f32, { [N] }> = constant(0.0f32, shape![N]);
         select(there, t, zero)
     }
@@ -36,18 +33,9 @@ pub mod mhc_apply_residual {
         left: i32,
     ) -> Tile<f32, { [1, BLOCK] }> {
         let start: Tile<i64, { [1] }> = start.reshape(shape![1]);
-        let at: PointerTile<*mut E, { [1, BLOCK] }> = addresses::<E, 1, BLOCK, true>(base, start, column, 1i32);
+        let at: PointerTile<*mut E, { [1, BLOCK] }> = row_pointers::<E, 1, BLOCK, true>(base, start, column, 1i32);
         let mask: Tile<bool, { [1, BLOCK] }> = inside::<1, BLOCK>(1i32, left);
-        let t: Tile<E, { [1, BLOCK] }> = read::<E, 1, BLOCK, EXACT>(at, mask);
-        let t: Tile<f32, { [1, BLOCK] }> = convert_tile(t);
-        let zero: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, shape![1, BLOCK]);
-        let r: Tile<f32, { [1, BLOCK] }> = if EXACT {
-            t
-        } else {
-            let u: Tile<f32, { [1, BLOCK] }> = select(mask, t, zero);
-            u
-        };
-        r
+        load_padded::<E, 1, BLOCK, EXACT>(at, mask)
     }
 
     /// Columns of stream j of a row; nothing is read where there is none.
@@ -60,7 +48,7 @@ pub mod mhc_apply_residual {
         column: i32,
         left: i32,
     ) -> Tile<f32, { [1, BLOCK] }> {
-        let skipped: Tile<i64, { [] }> = step(j, stride);
+        let skipped: Tile<i64, { [] }> = offset_of(j, stride);
         let left: i32 = if EXACT { left } else { if j < n { left } else { 0i32 } };
         columns::<E, BLOCK, EXACT>(base, start + skipped, column, left)
     }
@@ -127,9 +115,9 @@ pub mod mhc_apply_residual {
         let left: i32 = x_n2 - column;
         let n: i32 = if EXACT { N } else { x_n1 };
         let table: PointerTile<*mut Y, { [] }> = pointer_to_tile(y);
-        let start: Tile<i64, { [] }> = step(row, y_s0);
+        let start: Tile<i64, { [] }> = offset_of(row, y_s0);
         let table: PointerTile<*mut Y, { [] }> = table.offset_tile(start);
-        let start: Tile<i64, { [] }> = step(row, f_s0);
+        let start: Tile<i64, { [] }> = offset_of(row, f_s0);
         let base: PointerTile<*mut F, { [] }> = pointer_to_tile(f);
         let own: Tile<f32, { [1, BLOCK] }> = columns::<F, BLOCK, EXACT>(base, start, column, left);
         let g: Tile<f32, { [N] }> = coefficients::<Y, N>(table, n, 1i32, n);
@@ -137,7 +125,7 @@ pub mod mhc_apply_residual {
         let own: Tile<f32, { [N, BLOCK] }> = own.broadcast(tile);
         let mut acc: Tile<f32, { [N, BLOCK] }> = constant(0.0f32, tile);
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(x);
-        let start: Tile<i64, { [] }> = step(row, x_s0);
+        let start: Tile<i64, { [] }> = offset_of(row, x_s0);
         if FOUR {
             for q in 0i32..((n + 3i32) / 4i32) {
                 let j: i32 = q * 4i32;
@@ -161,14 +149,12 @@ pub mod mhc_apply_residual {
         }
         let acc: Tile<f32, { [N, BLOCK] }> = fma(g, own, acc, rounding::NearestEven, ftz::Disabled);
         let z: Tile<E, { [N, BLOCK] }> = convert_tile(acc);
-        let i: Tile<i32, { [N] }> = iota(shape![N]);
-        let start: Tile<i64, { [] }> = step(row, out_s0);
-        let start: Tile<i64, { [N] }> = start.reshape(shape![1]).broadcast(shape![N]);
-        let down: Tile<i64, { [N] }> = steps(i, out_s1);
+        let start: Tile<i64, { [] }> = offset_of(row, out_s0);
+        let rows: Tile<i64, { [N] }> = row_offsets::<N>(start, out_s1);
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(out);
-        let to: PointerTile<*mut E, { [N, BLOCK] }> = addresses::<E, N, BLOCK, true>(base, start + down, column, 1i32);
+        let to: PointerTile<*mut E, { [N, BLOCK] }> = row_pointers::<E, N, BLOCK, true>(base, rows, column, 1i32);
         let mask: Tile<bool, { [N, BLOCK] }> = inside::<N, BLOCK>(n, left);
-        write::<E, N, BLOCK, EXACT>(to, z, mask);
+        store_masked::<E, N, BLOCK, EXACT>(to, z, mask);
     }
     /// The same with all streams of a tile loaded at once, and one stream of the result after the other computed from
     /// them: a thread has them all in registers. Products are rounded before they are added.
@@ -213,30 +199,20 @@ pub mod mhc_apply_residual {
         let column: i32 = pid.1 * BLOCK;
         let left: i32 = x_n2 - column;
         let n: i32 = if EXACT { N } else { x_n1 };
-        let i: Tile<i32, { [N] }> = iota(shape![N]);
-        let start: Tile<i64, { [] }> = step(row, x_s0);
-        let start: Tile<i64, { [N] }> = start.reshape(shape![1]).broadcast(shape![N]);
-        let down: Tile<i64, { [N] }> = steps(i, x_s1);
+        let start: Tile<i64, { [] }> = offset_of(row, x_s0);
+        let rows: Tile<i64, { [N] }> = row_offsets::<N>(start, x_s1);
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(x);
-        let at: PointerTile<*mut E, { [N, BLOCK] }> = addresses::<E, N, BLOCK, true>(base, start + down, column, 1i32);
+        let at: PointerTile<*mut E, { [N, BLOCK] }> = row_pointers::<E, N, BLOCK, true>(base, rows, column, 1i32);
         let mask: Tile<bool, { [N, BLOCK] }> = inside::<N, BLOCK>(n, left);
-        let t: Tile<E, { [N, BLOCK] }> = read::<E, N, BLOCK, EXACT>(at, mask);
-        let start: Tile<i64, { [] }> = step(row, f_s0);
+        let streams: Tile<f32, { [N, BLOCK] }> = load_padded::<E, N, BLOCK, EXACT>(at, mask);
+        let start: Tile<i64, { [] }> = offset_of(row, f_s0);
         let base: PointerTile<*mut F, { [] }> = pointer_to_tile(f);
         let own: Tile<f32, { [1, BLOCK] }> = columns::<F, BLOCK, EXACT>(base, start, column, left);
         let table: PointerTile<*mut Y, { [] }> = pointer_to_tile(y);
-        let start: Tile<i64, { [] }> = step(row, y_s0);
+        let start: Tile<i64, { [] }> = offset_of(row, y_s0);
         let table: PointerTile<*mut Y, { [] }> = table.offset_tile(start);
-        let t: Tile<f32, { [N, BLOCK] }> = convert_tile(t);
-        let zero: Tile<f32, { [N, BLOCK] }> = constant(0.0f32, tile);
-        let streams: Tile<f32, { [N, BLOCK] }> = if EXACT {
-            t
-        } else {
-            let u: Tile<f32, { [N, BLOCK] }> = select(mask, t, zero);
-            u
-        };
         let one_row: Tile<bool, { [1, BLOCK] }> = inside::<1, BLOCK>(1i32, left);
-        let start: Tile<i64, { [] }> = step(row, out_s0);
+        let start: Tile<i64, { [] }> = offset_of(row, out_s0);
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(out);
         for j in 0i32..n {
             let h: Tile<f32, { [N] }> = coefficients::<Y, N>(table, 2i32 * n + j * n, 1i32, n);
@@ -247,11 +223,11 @@ pub mod mhc_apply_residual {
             let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
             let z: Tile<f32, { [1, BLOCK] }> = fma(g, own, sum, rounding::NearestEven, ftz::Disabled);
             let z: Tile<E, { [1, BLOCK] }> = convert_tile(z);
-            let skipped: Tile<i64, { [] }> = step(j, out_s1);
+            let skipped: Tile<i64, { [] }> = offset_of(j, out_s1);
             let to: Tile<i64, { [] }> = start + skipped;
             let to: Tile<i64, { [1] }> = to.reshape(shape![1]);
-            let to: PointerTile<*mut E, { [1, BLOCK] }> = addresses::<E, 1, BLOCK, true>(base, to, column, 1i32);
-            write::<E, 1, BLOCK, EXACT>(to, z, one_row);
+            let to: PointerTile<*mut E, { [1, BLOCK] }> = row_pointers::<E, 1, BLOCK, true>(base, to, column, 1i32);
+            store_masked::<E, 1, BLOCK, EXACT>(to, z, one_row);
         }
     }
 }

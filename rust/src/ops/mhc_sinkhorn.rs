@@ -31,14 +31,12 @@ pub mod mhc_sinkhorn {
         let tile: Shape<{ [ROWS, N, N] }> = shape![ROWS, N, N];
         let row: i32 = get_tile_block_id().0 * ROWS;
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(y);
-        let start: Tile<i64, { [] }> = step(row, y_s0);
-        let start: Tile<i64, { [ROWS] }> = start.reshape(shape![1]).broadcast(shape![ROWS]);
-        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
-        let down: Tile<i64, { [ROWS] }> = steps(r, y_s0);
+        let start: Tile<i64, { [] }> = offset_of(row, y_s0);
+        let rows: Tile<i64, { [ROWS] }> = row_offsets::<ROWS>(start, y_s0);
         let at: PointerTile<*mut E, { [ROWS, BLOCK] }> =
-            addresses::<E, ROWS, BLOCK, true>(base, start + down, 2i32 * N, 1i32);
+            row_pointers::<E, ROWS, BLOCK, true>(base, rows, 2i32 * N, 1i32);
         let mask: Tile<bool, { [ROWS, BLOCK] }> = inside::<ROWS, BLOCK>(y_n0 - row, BLOCK);
-        let t: Tile<E, { [ROWS, BLOCK] }> = read::<E, ROWS, BLOCK, EXACT>(at, mask);
+        let t: Tile<E, { [ROWS, BLOCK] }> = load_masked::<E, ROWS, BLOCK, EXACT>(at, mask);
         let t: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t);
         let x: Tile<f32, { [ROWS, N, N] }> = t.reshape(tile);
         let log2e: Tile<f32, { [ROWS, N, N] }> = constant(1.4426950408889634f32, tile);
@@ -54,6 +52,6 @@ pub mod mhc_sinkhorn {
         }
         let x: Tile<f32, { [ROWS, BLOCK] }> = x.reshape(shape![ROWS, BLOCK]);
         let x: Tile<E, { [ROWS, BLOCK] }> = convert_tile(x);
-        write::<E, ROWS, BLOCK, EXACT>(at, x, mask);
+        store_masked::<E, ROWS, BLOCK, EXACT>(at, x, mask);
     }
 }

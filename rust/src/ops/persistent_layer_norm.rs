@@ -7,6 +7,8 @@
 
 #[cutile::module]
 pub mod persistent_layer_norm {
+    use crate::device::layer_norms::layer_norms::*;
+    use crate::device::memory::memory::*;
     use crate::device::moments::moments::*;
     use crate::device::rows::rows::*;
     use cutile::core::*;
@@ -44,30 +46,30 @@ pub mod persistent_layer_norm {
         let row: i32 = pid.0 * ROWS;
         let left: i32 = rows - row;
         let f: Tile<f32, { [PARTS, SPAN] }> =
-            read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
-        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
-        let b: Tile<f32, { [PARTS, SPAN] }> = read_vector::<B, ROWS, PARTS, SPAN, EXACT>(bias, columns);
+            load_rows::<E, ROWS, PARTS, SPAN, EXACT>(x, offset_of(row, pitch), pitch, left, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = load_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+        let b: Tile<f32, { [PARTS, SPAN] }> = load_vector::<B, ROWS, PARTS, SPAN, EXACT>(bias, columns);
         let center: Tile<f32, { [ROWS] }> = if GIVEN {
-            read_column::<ROWS, EXACT>(mean, row, left)
+            load_column::<ROWS, EXACT>(mean, row, left)
         } else {
             row_mean::<CHUNKS, ROWS, PARTS, SPAN>(f, columns, share)
         };
         let wide_center: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(center);
-        let there: Tile<bool, { [PARTS, SPAN] }> = within::<ROWS, PARTS, SPAN>(left, columns);
+        let there: Tile<bool, { [PARTS, SPAN] }> = rows_inside::<ROWS, PARTS, SPAN>(left, columns);
         let off: Tile<f32, { [PARTS, SPAN] }> = off_mean::<PARTS, SPAN, EXACT>(f, wide_center, there);
         let r: Tile<f32, { [ROWS] }> = if GIVEN {
-            read_column::<ROWS, EXACT>(rstd, row, left)
+            load_column::<ROWS, EXACT>(rstd, row, left)
         } else {
             let square: Tile<f32, { [PARTS, SPAN] }> = off * off;
             let variance: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(square, columns, share);
             let r: Tile<f32, { [ROWS] }> = inverse_root(variance, eps);
-            write_column::<ROWS, EXACT>(mean, center, row, left);
-            write_column::<ROWS, EXACT>(rstd, r, row, left);
+            store_column::<ROWS, EXACT>(mean, center, row, left);
+            store_column::<ROWS, EXACT>(rstd, r, row, left);
             r
         };
         let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
         let y: Tile<f32, { [PARTS, SPAN] }> = scaled(off * r, w, b);
-        write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+        store_rows::<E, ROWS, PARTS, SPAN, EXACT>(out, y, offset_of(row, columns), columns, left, columns);
     }
 
     /// Rows in two tiles, one row per block: the first MAIN columns, all there, and TAIL >= columns - MAIN. A power of
@@ -99,37 +101,23 @@ pub mod persistent_layer_norm {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0;
         let left: i32 = columns - MAIN;
-        let f: Tile<f32, { [1, MAIN] }> = read::<E, 1, 1, MAIN, true>(x, ahead(row, pitch, 0i32), 0i32, 1i32, columns);
-        let g: Tile<f32, { [1, TAIL] }> = read::<E, 1, 1, TAIL, false>(x, ahead(row, pitch, MAIN), 0i32, 1i32, left);
-        let there: Tile<bool, { [1, TAIL] }> = within::<1, 1, TAIL>(1i32, left);
+        let f: Tile<f32, { [1, MAIN] }> =
+            load_rows::<E, 1, 1, MAIN, true>(x, offset_of(row, pitch), 0i32, 1i32, columns);
+        let g: Tile<f32, { [1, TAIL] }> =
+            load_rows::<E, 1, 1, TAIL, false>(x, matrix_offset(row, pitch, MAIN), 0i32, 1i32, left);
+        let there: Tile<bool, { [1, TAIL] }> = rows_inside::<1, 1, TAIL>(1i32, left);
         let center: Tile<f32, { [1] }> =
-            if GIVEN { read_column::<1, true>(mean, row, 1i32) } else { pair_mean(f, g, columns, share) };
-        let none: Tile<i64, { [] }> = ahead(0i32, 0i32, 0i32);
-        let wide: Tile<f32, { [1, MAIN] }> = over_columns::<1, 1, 1, MAIN>(center);
-        let f: Tile<f32, { [1, MAIN] }> = f - wide;
-        let wide: Tile<f32, { [1, TAIL] }> = over_columns::<1, 1, 1, TAIL>(center);
-        let g: Tile<f32, { [1, TAIL] }> = off_mean::<1, TAIL, false>(g, wide, there);
+            if GIVEN { load_column::<1, true>(mean, row, 1i32) } else { pair_mean(f, g, columns, share) };
+        let off: (Tile<f32, { [1, MAIN] }>, Tile<f32, { [1, TAIL] }>) = pair_off_mean(f, g, there, center);
         let factor: Tile<f32, { [1] }> = if GIVEN {
-            read_column::<1, true>(rstd, row, 1i32)
+            load_column::<1, true>(rstd, row, 1i32)
         } else {
-            let square: Tile<f32, { [1, MAIN] }> = f * f;
-            let tail: Tile<f32, { [1, TAIL] }> = g * g;
-            let variance: Tile<f32, { [1] }> = pair_mean(square, tail, columns, share);
-            let r: Tile<f32, { [1] }> = inverse_root(variance, eps);
-            write_column::<1, true>(mean, center, row, 1i32);
-            write_column::<1, true>(rstd, r, row, 1i32);
+            let r: Tile<f32, { [1] }> = pair_rstd(off.0, off.1, columns, share, eps);
+            store_column::<1, true>(mean, center, row, 1i32);
+            store_column::<1, true>(rstd, r, row, 1i32);
             r
         };
-        let r: Tile<f32, { [1, MAIN] }> = over_columns::<1, 1, 1, MAIN>(factor);
-        let w: Tile<f32, { [1, MAIN] }> = read::<W, 1, 1, MAIN, true>(weight, none, 0i32, 1i32, columns);
-        let b: Tile<f32, { [1, MAIN] }> = read::<B, 1, 1, MAIN, true>(bias, none, 0i32, 1i32, columns);
-        let y: Tile<f32, { [1, MAIN] }> = scaled(f * r, w, b);
-        write::<E, 1, 1, MAIN, true>(out, y, ahead(row, columns, 0i32), 0i32, 1i32, columns);
-        let r: Tile<f32, { [1, TAIL] }> = over_columns::<1, 1, 1, TAIL>(factor);
-        let w: Tile<f32, { [1, TAIL] }> = read_piece::<W, TAIL>(weight, MAIN, left);
-        let b: Tile<f32, { [1, TAIL] }> = read_piece::<B, TAIL>(bias, MAIN, left);
-        let y: Tile<f32, { [1, TAIL] }> = scaled(g * r, w, b);
-        write::<E, 1, 1, TAIL, false>(out, y, ahead(row, columns, MAIN), 0i32, 1i32, left);
+        store_pair::<E, W, B, MAIN, TAIL, false>(out, weight, bias, off.0, off.1, factor, row, columns, 0.0f32);
     }
 
     /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `persistent_layer_norm_rows`'.
@@ -158,26 +146,16 @@ pub mod persistent_layer_norm {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0;
         let known: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) = if GIVEN {
-            let center: Tile<f32, { [1] }> = read_column::<1, true>(mean, row, 1i32);
-            let r: Tile<f32, { [1] }> = read_column::<1, true>(rstd, row, 1i32);
+            let center: Tile<f32, { [1] }> = load_column::<1, true>(mean, row, 1i32);
+            let r: Tile<f32, { [1] }> = load_column::<1, true>(rstd, row, 1i32);
             (center, r)
         } else {
             let found: (Tile<f32, { [1] }>, Tile<f32, { [1] }>) =
                 long_row_moments::<E, BLOCK>(x, row, columns, pitch, share, eps);
-            write_column::<1, true>(mean, found.0, row, 1i32);
-            write_column::<1, true>(rstd, found.1, row, 1i32);
+            store_column::<1, true>(mean, found.0, row, 1i32);
+            store_column::<1, true>(rstd, found.1, row, 1i32);
             found
         };
-        let center: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(known.0);
-        let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(known.1);
-        for first in (0i32..columns).step_by(BLOCK as usize) {
-            let left: i32 = columns - first;
-            let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
-            let b: Tile<f32, { [1, BLOCK] }> = read_piece::<B, BLOCK>(bias, first, left);
-            let y: Tile<f32, { [1, BLOCK] }> = scaled((f - center) * r, w, b);
-            write::<E, 1, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
-        }
+        store_long::<E, W, B, BLOCK, false>(out, x, weight, bias, known.0, known.1, row, columns, pitch, 0.0f32);
     }
 }

@@ -4,6 +4,7 @@
 #[cutile::module]
 pub mod relu {
     use crate::device::elementwise::elementwise::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     fn positive<E: ElementType, const TILE: i32>(x: Tile<E, { [1, TILE] }>) -> Tile<E, { [1, TILE] }> {
@@ -21,14 +22,14 @@ pub mod relu {
         let from: PointerTile<*mut E, { [1, TILE] }> = tile_of(x, block, 0i32, TILE, tile);
         let to: PointerTile<*mut E, { [1, TILE] }> = tile_of(out, block, 0i32, TILE, tile);
         if is_whole(EXACT) {
-            let x: Tile<E, { [1, TILE] }> = read(from);
+            let x: Tile<E, { [1, TILE] }> = load(from);
             let y: Tile<E, { [1, TILE] }> = positive(x);
-            write(to, y);
+            store(to, y);
         } else {
-            let mask: Tile<bool, { [1, TILE] }> = inside(1i32, last, tile);
-            let x: Tile<E, { [1, TILE] }> = read_where(from, mask);
+            let mask: Tile<bool, { [1, TILE] }> = inside::<1, TILE>(1i32, last);
+            let x: Tile<E, { [1, TILE] }> = load_where(from, mask);
             let y: Tile<E, { [1, TILE] }> = positive(x);
-            write_where(to, y, mask);
+            store_where(to, y, mask);
         }
     }
 }

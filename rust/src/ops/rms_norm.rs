@@ -8,6 +8,7 @@
 
 #[cutile::module]
 pub mod rms_norm {
+    use crate::device::memory::memory::*;
     use crate::device::moments::moments::*;
     use crate::device::rows::rows::*;
     use cutile::core::*;
@@ -45,18 +46,18 @@ pub mod rms_norm {
         let row: i32 = pid.0 * ROWS;
         let left: i32 = rows - row;
         let f: Tile<f32, { [PARTS, SPAN] }> =
-            read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, pitch, 0i32), pitch, left, columns);
-        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+            load_rows::<E, ROWS, PARTS, SPAN, EXACT>(x, offset_of(row, pitch), pitch, left, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = load_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
         let w: Tile<f32, { [PARTS, SPAN] }> = w + offset.broadcast(shape![PARTS, SPAN]);
         let square: Tile<f32, { [PARTS, SPAN] }> = f * f;
         let square: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(square, columns, share);
         let r: Tile<f32, { [ROWS] }> = inverse_root(square, eps);
         if KEEP {
-            write_column::<ROWS, EXACT>(rstd, r, row, left);
+            store_column::<ROWS, EXACT>(rstd, r, row, left);
         }
         let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
         let y: Tile<f32, { [PARTS, SPAN] }> = f * r * w;
-        write::<E, ROWS, PARTS, SPAN, EXACT>(out, y, ahead(row, columns, 0i32), columns, left, columns);
+        store_rows::<E, ROWS, PARTS, SPAN, EXACT>(out, y, offset_of(row, columns), columns, left, columns);
     }
 
     /// Rows of any length, one per block: the grid is (rows, 1, 1). The rest is `rms_norm_rows`'.
@@ -86,23 +87,23 @@ pub mod rms_norm {
         let mut squares: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, tile);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, columns - first);
+                load_rows::<E, 1, 1, BLOCK, false>(x, matrix_offset(row, pitch, first), 0i32, 1i32, columns - first);
             squares = squares + f * f;
         }
         let square: Tile<f32, { [1] }> = row_mean::<1, 1, 1, BLOCK>(squares, columns, share);
         let r: Tile<f32, { [1] }> = inverse_root(square, eps);
         if KEEP {
-            write_column::<1, true>(rstd, r, row, 1i32);
+            store_column::<1, true>(rstd, r, row, 1i32);
         }
         let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(r);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, 1, BLOCK, false>(x, ahead(row, pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
+                load_rows::<E, 1, 1, BLOCK, false>(x, matrix_offset(row, pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = load_piece::<W, BLOCK>(weight, first, left);
             let w: Tile<f32, { [1, BLOCK] }> = w + offset.broadcast(tile);
             let y: Tile<f32, { [1, BLOCK] }> = f * r * w;
-            write::<E, 1, 1, BLOCK, false>(out, y, ahead(row, columns, first), 0i32, 1i32, left);
+            store_rows::<E, 1, 1, BLOCK, false>(out, y, matrix_offset(row, columns, first), 0i32, 1i32, left);
         }
     }
 
@@ -137,16 +138,16 @@ pub mod rms_norm {
         let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
-        let w: Tile<f32, { [PARTS, SPAN] }> = read_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
+        let w: Tile<f32, { [PARTS, SPAN] }> = load_vector::<W, ROWS, PARTS, SPAN, EXACT>(weight, columns);
         let mut dw: Tile<f32, { [PARTS, SPAN] }> = constant(0.0f32, shape![PARTS, SPAN]);
         for i in (pid.0..ceil_div(rows, ROWS)).step_by(blocks.0 as usize) {
             let row: i32 = i * ROWS;
             let left: i32 = rows - row;
             let f: Tile<f32, { [PARTS, SPAN] }> =
-                read::<E, ROWS, PARTS, SPAN, EXACT>(x, ahead(row, x_pitch, 0i32), x_pitch, left, columns);
+                load_rows::<E, ROWS, PARTS, SPAN, EXACT>(x, offset_of(row, x_pitch), x_pitch, left, columns);
             let g: Tile<f32, { [PARTS, SPAN] }> =
-                read::<E, ROWS, PARTS, SPAN, EXACT>(dy, ahead(row, dy_pitch, 0i32), dy_pitch, left, columns);
-            let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, EXACT>(rstd, row, left);
+                load_rows::<E, ROWS, PARTS, SPAN, EXACT>(dy, offset_of(row, dy_pitch), dy_pitch, left, columns);
+            let r: Tile<f32, { [ROWS] }> = load_column::<ROWS, EXACT>(rstd, row, left);
             let r: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(r);
             let xn: Tile<f32, { [PARTS, SPAN] }> = f * r;
             let wg: Tile<f32, { [PARTS, SPAN] }> = w * g;
@@ -154,12 +155,12 @@ pub mod rms_norm {
             let dot: Tile<f32, { [ROWS] }> = row_mean::<CHUNKS, ROWS, PARTS, SPAN>(dot, columns, share);
             let dot: Tile<f32, { [PARTS, SPAN] }> = over_columns::<CHUNKS, ROWS, PARTS, SPAN>(dot);
             let d: Tile<f32, { [PARTS, SPAN] }> = (wg - xn * dot) * r;
-            write::<E, ROWS, PARTS, SPAN, EXACT>(dx, d, ahead(row, columns, 0i32), columns, left, columns);
+            store_rows::<E, ROWS, PARTS, SPAN, EXACT>(dx, d, offset_of(row, columns), columns, left, columns);
             dw = dw + g * xn;
         }
         let sum: Tile<f32, { [CHUNKS, ROWS, SPAN] }> = dw.reshape(shape![CHUNKS, ROWS, SPAN]);
         let sum: Tile<f32, { [CHUNKS, SPAN] }> = reduce_sum(sum, 1i32);
-        write::<f32, 1, CHUNKS, SPAN, EXACT>(partial, sum, ahead(pid.0, columns, 0i32), 0i32, 1i32, columns);
+        store_rows::<f32, 1, CHUNKS, SPAN, EXACT>(partial, sum, offset_of(pid.0, columns), 0i32, 1i32, columns);
     }
 
     /// The mean of xn * weight * dy of each row, in `dots`, for rows of any length: the grid is (rows, 1, 1).
@@ -180,20 +181,20 @@ pub mod rms_norm {
         let x_pitch: i32 = unsafe { assume_div_by::<_, ALIGN>(x_pitch) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0;
-        let r: Tile<f32, { [1] }> = read_column::<1, true>(rstd, row, 1i32);
+        let r: Tile<f32, { [1] }> = load_column::<1, true>(rstd, row, 1i32);
         let r: Tile<f32, { [1, BLOCK] }> = over_columns::<1, 1, 1, BLOCK>(r);
         let mut sum: Tile<f32, { [1, BLOCK] }> = constant(0.0f32, shape![1, BLOCK]);
         for first in (0i32..columns).step_by(BLOCK as usize) {
             let left: i32 = columns - first;
             let f: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, 1, BLOCK, false>(x, ahead(row, x_pitch, first), 0i32, 1i32, left);
+                load_rows::<E, 1, 1, BLOCK, false>(x, matrix_offset(row, x_pitch, first), 0i32, 1i32, left);
             let g: Tile<f32, { [1, BLOCK] }> =
-                read::<E, 1, 1, BLOCK, false>(dy, ahead(row, dy_pitch, first), 0i32, 1i32, left);
-            let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, left);
+                load_rows::<E, 1, 1, BLOCK, false>(dy, matrix_offset(row, dy_pitch, first), 0i32, 1i32, left);
+            let w: Tile<f32, { [1, BLOCK] }> = load_piece::<W, BLOCK>(weight, first, left);
             sum = sum + f * r * (w * g);
         }
         let dot: Tile<f32, { [1] }> = row_mean::<1, 1, 1, BLOCK>(sum, columns, share);
-        write_column::<1, true>(dots, dot, row, 1i32);
+        store_column::<1, true>(dots, dot, row, 1i32);
     }
 
     /// What `rms_norm_backward` gives, with each row's mean from `dots`: strips of BLOCK columns, tiles of ROWS rows.
@@ -225,29 +226,34 @@ pub mod rms_norm {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let blocks: (i32, i32, i32) = get_num_tile_blocks();
         let first: i32 = pid.0 * BLOCK;
-        let wide: i32 = columns - first;
-        let w: Tile<f32, { [1, BLOCK] }> = read_piece::<W, BLOCK>(weight, first, wide);
+        let across: i32 = columns - first;
+        let w: Tile<f32, { [1, BLOCK] }> = load_piece::<W, BLOCK>(weight, first, across);
         let w: Tile<f32, { [ROWS, BLOCK] }> = w.broadcast(tile);
         let mut dw: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, tile);
         for i in (pid.1..ceil_div(rows, ROWS)).step_by(blocks.1 as usize) {
             let row: i32 = i * ROWS;
             let left: i32 = rows - row;
             let f: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, ROWS, BLOCK, false>(x, ahead(row, x_pitch, first), x_pitch, left, wide);
-            let g: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<E, ROWS, ROWS, BLOCK, false>(dy, ahead(row, dy_pitch, first), dy_pitch, left, wide);
-            let r: Tile<f32, { [ROWS] }> = read_column::<ROWS, false>(rstd, row, left);
-            let dot: Tile<f32, { [ROWS] }> = read_column::<ROWS, false>(dots, row, left);
+                load_rows::<E, ROWS, ROWS, BLOCK, false>(x, matrix_offset(row, x_pitch, first), x_pitch, left, across);
+            let g: Tile<f32, { [ROWS, BLOCK] }> = load_rows::<E, ROWS, ROWS, BLOCK, false>(
+                dy,
+                matrix_offset(row, dy_pitch, first),
+                dy_pitch,
+                left,
+                across,
+            );
+            let r: Tile<f32, { [ROWS] }> = load_column::<ROWS, false>(rstd, row, left);
+            let dot: Tile<f32, { [ROWS] }> = load_column::<ROWS, false>(dots, row, left);
             let r: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(r);
             let dot: Tile<f32, { [ROWS, BLOCK] }> = over_columns::<1, ROWS, ROWS, BLOCK>(dot);
             let xn: Tile<f32, { [ROWS, BLOCK] }> = f * r;
             let d: Tile<f32, { [ROWS, BLOCK] }> = (w * g - xn * dot) * r;
-            write::<E, ROWS, ROWS, BLOCK, false>(dx, d, ahead(row, columns, first), columns, left, wide);
+            store_rows::<E, ROWS, ROWS, BLOCK, false>(dx, d, matrix_offset(row, columns, first), columns, left, across);
             dw = dw + g * xn;
         }
         let sum: Tile<f32, { [BLOCK] }> = reduce_sum(dw, 0i32);
         let sum: Tile<f32, { [1, BLOCK] }> = sum.reshape(shape![1, BLOCK]);
-        write::<f32, 1, 1, BLOCK, false>(partial, sum, ahead(pid.1, columns, first), 0i32, 1i32, wide);
+        store_rows::<f32, 1, 1, BLOCK, false>(partial, sum, matrix_offset(pid.1, columns, first), 0i32, 1i32, across);
     }
 
     /// dw = the sum of `partial` (blocks, columns) over its rows: BLOCK columns per block, ROWS rows at a time, the
@@ -262,15 +268,20 @@ pub mod rms_norm {
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let first: i32 = pid.0 * BLOCK;
-        let wide: i32 = columns - first;
+        let across: i32 = columns - first;
         let mut sum: Tile<f32, { [ROWS, BLOCK] }> = constant(0.0f32, shape![ROWS, BLOCK]);
         for row in (0i32..blocks).step_by(ROWS as usize) {
-            let f: Tile<f32, { [ROWS, BLOCK] }> =
-                read::<f32, ROWS, ROWS, BLOCK, false>(partial, ahead(row, columns, first), columns, blocks - row, wide);
+            let f: Tile<f32, { [ROWS, BLOCK] }> = load_rows::<f32, ROWS, ROWS, BLOCK, false>(
+                partial,
+                matrix_offset(row, columns, first),
+                columns,
+                blocks - row,
+                across,
+            );
             sum = sum + f;
         }
         let total: Tile<f32, { [BLOCK] }> = reduce_sum(sum, 0i32);
         let total: Tile<f32, { [1, BLOCK] }> = total.reshape(shape![1, BLOCK]);
-        write::<W, 1, 1, BLOCK, false>(dw, total, ahead(0i32, 0i32, first), 0i32, 1i32, wide);
+        store_rows::<W, 1, 1, BLOCK, false>(dw, total, wide(first), 0i32, 1i32, across);
     }
 }

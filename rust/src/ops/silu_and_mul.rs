@@ -6,7 +6,9 @@
 
 #[cutile::module]
 pub mod silu_and_mul {
+    use crate::device::elementwise::elementwise::*;
     use crate::device::gated::gated::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
 
     /// 1 + exp(-a), exp through exp2: a / (1 + exp(-a)) is silu(a).
@@ -29,24 +31,10 @@ pub mod silu_and_mul {
         convert_tile(silu * b)
     }
 
-    /// Pointers to base + start + offsets; start is 64 bits wide, a tensor may hold more than 2^31 elements.
-    fn pointers<E: ElementType, const ROWS: i32, const COLS: i32>(
-        base: PointerTile<*mut E, { [] }>,
-        start: Tile<i64, { [] }>,
-        offsets: Tile<i32, { [ROWS, COLS] }>,
-    ) -> PointerTile<*mut E, { [ROWS, COLS] }> {
-        let first: PointerTile<*mut E, { [] }> = base.offset_tile(start);
-        let first: PointerTile<*mut E, { [1, 1] }> = first.reshape(shape![1, 1]);
-        let first: PointerTile<*mut E, { [ROWS, COLS] }> = first.broadcast(shape![ROWS, COLS]);
-        first.offset_tile(offsets)
-    }
-
     /// x is the input seen as (rows, 2, H); both tensors contiguous, H a multiple of ALIGN (elements; ALIGN elements
     /// are at most 16 bytes: the width of a load). One tile per block:
-    /// - WHOLE: a tile holds whole rows, COLS >= H, and the grid is (ceil(rows / ROWS), 1, 1). Reading a block's place
-    ///   on the other axes costs conversions ahead of the first load, which shows when the whole call takes 1.5 us.
-    /// - else columns come first, so that neighbouring blocks read neighbouring memory: the grid is
-    ///   (ceil(H / COLS), y, z) with y * z >= ceil(rows / ROWS); z is there because y ends at 65535.
+    /// - WHOLE: a tile holds whole rows, COLS >= H, and the grid is (ceil(rows / ROWS), 1, 1).
+    /// - else columns come first: the grid is (ceil(H / COLS), y, z) with y * z >= ceil(rows / ROWS). See `place`.
     ///
     /// EXACT promises that nothing overhangs: H a multiple of COLS, ROWS times the blocks over the rows == rows.
     #[tile::entry(unchecked_accesses = true)]
@@ -65,24 +53,13 @@ pub mod silu_and_mul {
         let rows: i32 = get_shape_dim(x.shape(), 0i32);
         let hidden: i32 = get_shape_dim(x.shape(), 2i32);
         let hidden: i32 = unsafe { assume_div_by::<_, ALIGN>(hidden) };
-        let pid: (i32, i32, i32) = get_tile_block_id();
-        let blocks: (i32, i32, i32) = get_num_tile_blocks();
-        let row: i32 = if WHOLE { pid.0 * ROWS } else { (pid.2 * blocks.1 + pid.1) * ROWS };
-        let column: i32 = if WHOLE { 0i32 } else { pid.0 * COLS };
-        let row_0d: Tile<i32, { [] }> = scalar_to_tile(row);
-        let row_wide: Tile<i64, { [] }> = exti(row_0d);
-        let column_0d: Tile<i32, { [] }> = scalar_to_tile(column);
-        let column_wide: Tile<i64, { [] }> = exti(column_0d);
-        let hidden_0d: Tile<i32, { [] }> = scalar_to_tile(hidden);
-        let hidden_wide: Tile<i64, { [] }> = exti(hidden_0d);
-        let above: Tile<i64, { [] }> = row_wide * hidden_wide;
-        let start: Tile<i64, { [] }> = above + column_wide;
+        let at: (i32, i32) = place(WHOLE, ROWS, COLS);
+        let above: Tile<i64, { [] }> = offset_of(at.0, hidden);
+        let start: Tile<i64, { [] }> = above + wide(at.1);
         let start_a: Tile<i64, { [] }> = above + start;
-        let start_b: Tile<i64, { [] }> = start_a + hidden_wide;
-        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
-        let r: Tile<i32, { [ROWS, COLS] }> = r.reshape(shape![ROWS, 1]).broadcast(tile);
-        let c: Tile<i32, { [COLS] }> = iota(shape![COLS]);
-        let c: Tile<i32, { [ROWS, COLS] }> = c.reshape(shape![1, COLS]).broadcast(tile);
+        let start_b: Tile<i64, { [] }> = start_a + wide(hidden);
+        let r: Tile<i32, { [ROWS, COLS] }> = row_indices::<ROWS, COLS>();
+        let c: Tile<i32, { [ROWS, COLS] }> = column_indices::<ROWS, COLS>();
         let width: Tile<i32, { [ROWS, COLS] }> = hidden.broadcast(tile);
         let skipped: Tile<i32, { [ROWS, COLS] }> = r * width;
         let to_offsets: Tile<i32, { [ROWS, COLS] }> = skipped + c;
@@ -90,28 +67,11 @@ pub mod silu_and_mul {
         let from_a: PointerTile<*mut E, { [ROWS, COLS] }> = pointers(get_tensor_base(x), start_a, from_offsets);
         let from_b: PointerTile<*mut E, { [ROWS, COLS] }> = pointers(get_tensor_base(x), start_b, from_offsets);
         let to: PointerTile<*mut E, { [ROWS, COLS] }> = pointers(get_tensor_base(out), start, to_offsets);
-        if EXACT {
-            let a: (Tile<E, { [ROWS, COLS] }>, Token) = unsafe {
-                load_ptr_tko(from_a, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>)
-            };
-            let b: (Tile<E, { [ROWS, COLS] }>, Token) = unsafe {
-                load_ptr_tko(from_b, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>)
-            };
-            let y: Tile<E, { [ROWS, COLS] }> = gate(a.0, b.0);
-            unsafe { store_ptr_tko(to, y, ordering::Weak, None::<scope::TileBlock>, None, None, Latency::<0>) };
-        } else {
-            let rows_left: Tile<i32, { [ROWS, COLS] }> = (rows - row).broadcast(tile);
-            let columns_left: Tile<i32, { [ROWS, COLS] }> = (hidden - column).broadcast(tile);
-            let mask: Tile<bool, { [ROWS, COLS] }> = lt_tile(r, rows_left) & lt_tile(c, columns_left);
-            let a: (Tile<E, { [ROWS, COLS] }>, Token) = unsafe {
-                load_ptr_tko(from_a, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            let b: (Tile<E, { [ROWS, COLS] }>, Token) = unsafe {
-                load_ptr_tko(from_b, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            let y: Tile<E, { [ROWS, COLS] }> = gate(a.0, b.0);
-            unsafe { store_ptr_tko(to, y, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, Latency::<0>) };
-        }
+        let mask: Tile<bool, { [ROWS, COLS] }> = below(r, c, rows - at.0, hidden - at.1);
+        let a: Tile<E, { [ROWS, COLS] }> = load_masked::<E, ROWS, COLS, EXACT>(from_a, mask);
+        let b: Tile<E, { [ROWS, COLS] }> = load_masked::<E, ROWS, COLS, EXACT>(from_b, mask);
+        let y: Tile<E, { [ROWS, COLS] }> = gate(a, b);
+        store_masked::<E, ROWS, COLS, EXACT>(to, y, mask);
     }
 
     /// x is the input seen as (rows, 2, H). Tiles of ROWS x COLS, numbered row by row, strided by the grid.

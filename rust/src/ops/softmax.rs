@@ -2,24 +2,13 @@
 //! Row softmax: out = exp(x - max(x)) / sum(exp(x - max(x))) over the last axis, computed in f32.
 //!
 //! `softmax_packed` is the fast one: rows without gaps, one tile of whole rows per block, read through pointers.
-//! A view's load with padding becomes a branch around each vector, which makes loads wait for one another; a masked
-//! pointer load is predicated, and all of a thread's loads are in flight at once. `softmax_rows` and `softmax_long`
-//! take any strides.
+//! `softmax_rows` and `softmax_long` take any strides.
 
 #[cutile::module]
 pub mod softmax {
+    use crate::device::exponents::exponents::*;
+    use crate::device::memory::memory::*;
     use cutile::core::*;
-
-    /// exp((x - top) * log2 e) through exp2. The difference comes first: scaling x before would overflow near the
-    /// largest floats and turn x == top into something else than 1.
-    fn exp_below<const ROWS: i32, const BLOCK: i32>(
-        x: Tile<f32, { [ROWS, BLOCK] }>,
-        top: Tile<f32, { [ROWS, BLOCK] }>,
-    ) -> Tile<f32, { [ROWS, BLOCK] }> {
-        let log2e: Tile<f32, { [ROWS, BLOCK] }> = constant(1.4426950408889634f32, shape![ROWS, BLOCK]);
-        let scaled: Tile<f32, { [ROWS, BLOCK] }> = mulf(x - top, log2e, rounding::NearestEven, ftz::Enabled);
-        exp2(scaled, ftz::Enabled)
-    }
 
     /// Softmax of whole rows. A NaN is passed over by the maximum but not by the sum, so its row is NaN, as in torch;
     /// +inf, or nothing but -inf, makes inf - inf = NaN.
@@ -34,18 +23,6 @@ pub mod softmax {
         let inverse: Tile<f32, { [ROWS] }> = true_div(one, sum);
         let inverse: Tile<f32, { [ROWS, BLOCK] }> = inverse.reshape(column).broadcast(full);
         e * inverse
-    }
-
-    /// Pointers to base + start + offsets; start is 64 bits wide, a tensor may hold more than 2^31 elements.
-    fn pointers<E: ElementType, const ROWS: i32, const BLOCK: i32>(
-        base: PointerTile<*mut E, { [] }>,
-        start: Tile<i64, { [] }>,
-        offsets: Tile<i32, { [ROWS, BLOCK] }>,
-    ) -> PointerTile<*mut E, { [ROWS, BLOCK] }> {
-        let first: PointerTile<*mut E, { [] }> = base.offset_tile(start);
-        let first: PointerTile<*mut E, { [1, 1] }> = first.reshape(shape![1, 1]);
-        let first: PointerTile<*mut E, { [ROWS, BLOCK] }> = first.broadcast(shape![ROWS, BLOCK]);
-        first.offset_tile(offsets)
     }
 
     /// Both tensors contiguous, BLOCK >= columns, columns a multiple of ALIGN (elements; ALIGN elements are at most
@@ -68,39 +45,30 @@ pub mod softmax {
         let columns: i32 = unsafe { assume_div_by::<_, ALIGN>(columns) };
         let pid: (i32, i32, i32) = get_tile_block_id();
         let row: i32 = pid.0 * ROWS;
-        let row_0d: Tile<i32, { [] }> = scalar_to_tile(row);
-        let row_wide: Tile<i64, { [] }> = exti(row_0d);
-        let columns_0d: Tile<i32, { [] }> = scalar_to_tile(columns);
-        let columns_wide: Tile<i64, { [] }> = exti(columns_0d);
-        let start: Tile<i64, { [] }> = row_wide * columns_wide;
-        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
-        let r: Tile<i32, { [ROWS, BLOCK] }> = r.reshape(shape![ROWS, 1]).broadcast(tile);
-        let c: Tile<i32, { [BLOCK] }> = iota(shape![BLOCK]);
-        let c: Tile<i32, { [ROWS, BLOCK] }> = c.reshape(shape![1, BLOCK]).broadcast(tile);
-        let width: Tile<i32, { [ROWS, BLOCK] }> = columns.broadcast(tile);
-        let offsets: Tile<i32, { [ROWS, BLOCK] }> = r * width + c;
+        let start: Tile<i64, { [] }> = offset_of(row, columns);
+        let offsets: Tile<i32, { [ROWS, BLOCK] }> = tile_offsets::<ROWS, BLOCK>(columns);
         let from: PointerTile<*mut E, { [ROWS, BLOCK] }> = pointers(get_tensor_base(x), start, offsets);
         let to: PointerTile<*mut E, { [ROWS, BLOCK] }> = pointers(get_tensor_base(out), start, offsets);
         if EXACT {
-            let t: (Tile<E, { [ROWS, BLOCK] }>, Token) =
-                unsafe { load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
-            let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t.0);
+            let t: Tile<E, { [ROWS, BLOCK] }> = load(from);
+            let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t);
             let y: Tile<f32, { [ROWS, BLOCK] }> = normalize(f);
             let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
-            unsafe { store_ptr_tko(to, y, ordering::Weak, None::<scope::TileBlock>, None, None, Latency::<0>) };
+            store(to, y);
         } else {
-            let left: Tile<i32, { [ROWS, BLOCK] }> = (rows - row).broadcast(tile);
-            let inside: Tile<bool, { [ROWS, BLOCK] }> = lt_tile(c, width);
-            let mask: Tile<bool, { [ROWS, BLOCK] }> = inside & lt_tile(r, left);
-            let t: (Tile<E, { [ROWS, BLOCK] }>, Token) = unsafe {
-                load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t.0);
+            let in_row: Tile<bool, { [ROWS, BLOCK] }> =
+                lt_tile(column_indices::<ROWS, BLOCK>(), columns.broadcast(tile));
+            let exists: Tile<bool, { [ROWS, BLOCK] }> =
+                lt_tile(row_indices::<ROWS, BLOCK>(), (rows - row).broadcast(tile));
+            let mask: Tile<bool, { [ROWS, BLOCK] }> = in_row & exists;
+            let t: Tile<E, { [ROWS, BLOCK] }> = load_where(from, mask);
+            let f: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(t);
+            // Rows that do not exist are computed from whatever was read; nothing of them is written.
             let nothing: Tile<f32, { [ROWS, BLOCK] }> = constant(f32::NEG_INFINITY, tile);
-            let f: Tile<f32, { [ROWS, BLOCK] }> = select(inside, f, nothing);
+            let f: Tile<f32, { [ROWS, BLOCK] }> = select(in_row, f, nothing);
             let y: Tile<f32, { [ROWS, BLOCK] }> = normalize(f);
             let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
-            unsafe { store_ptr_tko(to, y, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, Latency::<0>) };
+            store_where(to, y, mask);
         }
     }
 

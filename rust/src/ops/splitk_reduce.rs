@@ -12,8 +12,8 @@ pub mod splitk_reduce {
 
     /// i * i_stride + j * j_stride.
     fn place(i: i32, i_stride: i32, j: i32, j_stride: i32) -> Tile<i64, { [] }> {
-        let i: Tile<i64, { [] }> = step(i, i_stride);
-        let j: Tile<i64, { [] }> = step(j, j_stride);
+        let i: Tile<i64, { [] }> = offset_of(i, i_stride);
+        let j: Tile<i64, { [] }> = offset_of(j, j_stride);
         i + j
     }
 
@@ -25,15 +25,12 @@ pub mod splitk_reduce {
         left: i32,
     ) -> Tile<f32, { [COUNT] }> {
         let i: Tile<i32, { [COUNT] }> = iota(shape![COUNT]);
-        let p: PointerTile<*mut L, { [] }> = base.offset_tile(start);
-        let p: PointerTile<*mut L, { [1] }> = p.reshape(shape![1]);
-        let p: PointerTile<*mut L, { [COUNT] }> = p.broadcast(shape![COUNT]);
-        let offsets: Tile<i64, { [COUNT] }> = steps(i, stride);
-        let p: PointerTile<*mut L, { [COUNT] }> = p.offset_tile(offsets);
+        let first: PointerTile<*mut L, { [] }> = base.offset_tile(start);
+        let offsets: Tile<i64, { [COUNT] }> = offsets_of(i, stride);
+        let at: PointerTile<*mut L, { [COUNT] }> = element_pointers(first, offsets);
         let there: Tile<bool, { [COUNT] }> = lt_tile(i, left.broadcast(shape![COUNT]));
-        let t: (Tile<L, { [COUNT] }>, Token) =
-            unsafe { load_ptr_tko(p, ordering::Weak, None::<scope::TileBlock>, Some(there), None, None, Latency::<0>) };
-        let t: Tile<f32, { [COUNT] }> = convert_tile(t.0);
+        let t: Tile<L, { [COUNT] }> = gather(at, there);
+        let t: Tile<f32, { [COUNT] }> = convert_tile(t);
         let nothing: Tile<f32, { [COUNT] }> = constant(f32::NEG_INFINITY, shape![COUNT]);
         select(there, t, nothing)
     }
@@ -55,21 +52,11 @@ pub mod splitk_reduce {
         columns_left: i32,
         weights: Tile<f32, { [CHUNK] }>,
     ) -> Tile<f32, { [BLOCK] }> {
-        let i: Tile<i32, { [CHUNK] }> = iota(shape![CHUNK]);
-        let rows: Tile<i64, { [CHUNK] }> = steps(i, split_stride);
-        let start: Tile<i64, { [CHUNK] }> = start.reshape(shape![1]).broadcast(shape![CHUNK]);
+        let rows: Tile<i64, { [CHUNK] }> = row_offsets::<CHUNK>(start, split_stride);
         let at: PointerTile<*mut P, { [CHUNK, BLOCK] }> =
-            addresses::<P, CHUNK, BLOCK, UNIT>(base, start + rows, column, column_stride);
+            row_pointers::<P, CHUNK, BLOCK, UNIT>(base, rows, column, column_stride);
         let mask: Tile<bool, { [CHUNK, BLOCK] }> = inside::<CHUNK, BLOCK>(splits_left, columns_left);
-        let t: Tile<P, { [CHUNK, BLOCK] }> = read::<P, CHUNK, BLOCK, EXACT>(at, mask);
-        let t: Tile<f32, { [CHUNK, BLOCK] }> = convert_tile(t);
-        let zero: Tile<f32, { [CHUNK, BLOCK] }> = constant(0.0f32, shape![CHUNK, BLOCK]);
-        let t: Tile<f32, { [CHUNK, BLOCK] }> = if EXACT {
-            t
-        } else {
-            let u: Tile<f32, { [CHUNK, BLOCK] }> = select(mask, t, zero);
-            u
-        };
+        let t: Tile<f32, { [CHUNK, BLOCK] }> = load_padded::<P, CHUNK, BLOCK, EXACT>(at, mask);
         let w: Tile<f32, { [CHUNK, BLOCK] }> = weights.reshape(shape![CHUNK, 1]).broadcast(shape![CHUNK, BLOCK]);
         reduce_sum(t * w, 0i32)
     }
@@ -142,11 +129,11 @@ pub mod splitk_reduce {
             let mut acc: Tile<f32, { [BLOCK] }> = constant(0.0f32, shape![BLOCK]);
             for c in 0i32..(SPLITS / CHUNK) {
                 let split: i32 = c * CHUNK;
-                let skipped: Tile<i64, { [] }> = step(split, lse_s2);
+                let skipped: Tile<i64, { [] }> = offset_of(split, lse_s2);
                 let from: Tile<i64, { [] }> = lse_start + skipped;
                 let some: Tile<f32, { [CHUNK] }> = exponents::<L, CHUNK>(lse_base, from, lse_s2, partials_n2 - split);
                 let w: Tile<f32, { [CHUNK] }> = weights(some, top);
-                let skipped: Tile<i64, { [] }> = step(split, partials_s2);
+                let skipped: Tile<i64, { [] }> = offset_of(split, partials_s2);
                 let from: Tile<i64, { [] }> = start + skipped;
                 let here: Tile<f32, { [BLOCK] }> = merged::<P, CHUNK, BLOCK, UNIT, EXACT>(
                     base,
@@ -169,8 +156,8 @@ pub mod splitk_reduce {
         let row: Tile<i64, { [] }> = place(pid.0, out_s0, pid.1, out_s1);
         let row: Tile<i64, { [1] }> = row.reshape(shape![1]);
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(out);
-        let to: PointerTile<*mut E, { [1, BLOCK] }> = addresses::<E, 1, BLOCK, UNIT>(base, row, column, out_s2);
+        let to: PointerTile<*mut E, { [1, BLOCK] }> = row_pointers::<E, 1, BLOCK, UNIT>(base, row, column, out_s2);
         let mask: Tile<bool, { [1, BLOCK] }> = inside::<1, BLOCK>(1i32, left);
-        write::<E, 1, BLOCK, EXACT>(to, y, mask);
+        store_masked::<E, 1, BLOCK, EXACT>(to, y, mask);
     }
 }

@@ -14,11 +14,9 @@ pub mod transpose {
         column: i32,
         column_stride: i32,
     ) -> PointerTile<*mut E, { [ROWS, BLOCK] }> {
-        let r: Tile<i32, { [ROWS] }> = iota(shape![ROWS]);
-        let start: Tile<i64, { [] }> = step(row, row_stride);
-        let start: Tile<i64, { [ROWS] }> = start.reshape(shape![1]).broadcast(shape![ROWS]);
-        let down: Tile<i64, { [ROWS] }> = steps(r, row_stride);
-        addresses::<E, ROWS, BLOCK, UNIT>(base, start + down, column, column_stride)
+        let start: Tile<i64, { [] }> = offset_of(row, row_stride);
+        let rows: Tile<i64, { [ROWS] }> = row_offsets::<ROWS>(start, row_stride);
+        row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, column, column_stride)
     }
 
     /// out (N, M) of x (M, N). Tiles of BM x BN of x; the grid is (ceil(N / BN), ceil(M / BM), 1), or the other way
@@ -53,17 +51,17 @@ pub mod transpose {
         let turned: Tile<bool, { [BN, BM] }> = inside::<BN, BM>(x_n1 - n, x_n0 - m);
         let t: Tile<E, { [BN, BM] }> = if STRAIGHT {
             let at: PointerTile<*mut E, { [BN, BM] }> = tile_at::<E, BN, BM, true>(from, n, x_s1, m, x_s0);
-            let t: Tile<E, { [BN, BM] }> = read::<E, BN, BM, EXACT>(at, turned);
+            let t: Tile<E, { [BN, BM] }> = load_masked::<E, BN, BM, EXACT>(at, turned);
             t
         } else {
             let at: PointerTile<*mut E, { [BM, BN] }> = tile_at::<E, BM, BN, UNIT>(from, m, x_s0, n, x_s1);
             let mask: Tile<bool, { [BM, BN] }> = inside::<BM, BN>(x_n0 - m, x_n1 - n);
-            let t: Tile<E, { [BM, BN] }> = read::<E, BM, BN, EXACT>(at, mask);
+            let t: Tile<E, { [BM, BN] }> = load_masked::<E, BM, BN, EXACT>(at, mask);
             let t: Tile<E, { [BN, BM] }> = permute(t, const_array![1, 0]);
             t
         };
         let base: PointerTile<*mut E, { [] }> = pointer_to_tile(out);
         let to: PointerTile<*mut E, { [BN, BM] }> = tile_at::<E, BN, BM, UNIT>(base, n, out_s0, m, out_s1);
-        write::<E, BN, BM, EXACT>(to, t, turned);
+        store_masked::<E, BN, BM, EXACT>(to, t, turned);
     }
 }
