@@ -67,7 +67,9 @@ def test_xdist_gives_each_worker_a_gpu_and_gathers_what_they_found(gated) -> Non
     assert set(machine["gpu_uuids"]) <= {"GPU-4", "GPU-7"}
     assert (machine["gpu"], machine["library_build_id"]) == ("Fake GPU", "b1")
     assert machine["timer"]["timer"] == "fake"
-    assert {one["gpu"] for one in written["noise_floor"]["measured"]} == set(machine["gpu_uuids"])
+    floors = {one["gpu"] for one in written["noise_floor"]["measured"]}
+    assert floors
+    assert floors <= set(machine["gpu_uuids"])  # a worker that got no perf case measures no floor
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3"])
