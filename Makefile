@@ -58,8 +58,8 @@ c-test: setup
 
 python-test: setup
 	@# Apart, because a driver that only notes launches stands in for libcuda in the second run's processes.
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/backend --ignore tests/test_rust_library.py $(ARGS)
-	$(BIN)/pytest -n 2 --dist loadfile tests/backend tests/test_rust_library.py $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/backend --ignore tests/test_rust_library.py $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/backend tests/test_rust_library.py $(ARGS)
 
 # Of the native ops; tests/port compares machine code of translated kernels, and `make parity` takes every op.
 quick-parity: setup

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     import torch
 
 _SHOWN = 5
+_PART = 1 << 27
+"""Elements compared at once: a dozen tensors in fp64 of this many are 13 GB."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,6 @@ def compare(
         empty_ok: the case is about an empty result.
         no_information_ok: the case is about an all-NaN reference.
     """
-    import torch
 
     if tuple(got.shape) != tuple(want.shape):
         return Comparison((f"shape {tuple(got.shape)}, want {tuple(want.shape)}",))
@@ -94,12 +97,69 @@ def compare(
         return Comparison(() if empty_ok else ("nothing was compared: the result is empty",))
     if not got.is_floating_point():
         return _integers(got, want, tolerance)
+    found = [_floats(*part, tolerance) for part in _parts(got, want)]
+    if all(one.no_information for one in found) and not no_information_ok:
+        return Comparison(("the reference is NaN everywhere: this case has no information",), total=got.numel())
+    counts = {
+        "NaN where the reference has none, or none where it has one": sum(one.wrong_nan for one in found),
+        "an infinity is missing, has the wrong sign, or should not be there": sum(one.wrong_inf for one in found),
+        f"error above {tolerance.atol:.3g} + {tolerance.rtol:.3g} * |want| ({tolerance.why})": sum(
+            one.wrong for one in found
+        ),
+    }
+    problems = [
+        f"{count} of {got.numel()} elements ({100 * count / got.numel():.3g} %): {text}"
+        for text, count in counts.items()
+        if count
+    ]
+    return Comparison(
+        tuple(problems),
+        max_abs=max(one.max_abs for one in found),
+        max_rel=max(one.max_rel for one in found),
+        max_ulp=max(one.max_ulp for one in found),
+        scaled=max(one.scaled for one in found),
+        bad=sum(one.bad for one in found),
+        total=got.numel(),
+        rows=_table([row for one in found for row in one.rows]) if problems else (),
+    )
+
+
+def _parts(got: torch.Tensor, want: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor, tuple[int, ...]]]:
+    """The tensors in pieces of at most `_PART` elements where an axis is long enough, and where each begins."""
+    pending = [(got, want, (0,) * got.ndim)]
+    while pending:
+        a, b, begin = pending.pop()
+        longest = max(range(a.ndim), key=lambda axis: int(a.shape[axis]), default=0)
+        if a.numel() <= _PART or a.shape[longest] == 1:
+            yield a, b, begin
+            continue
+        half = a.shape[longest] // 2
+        for start, length in ((half, a.shape[longest] - half), (0, half)):
+            where = (*begin[:longest], begin[longest] + start, *begin[longest + 1 :])
+            pending.append((a.narrow(longest, start, length), b.narrow(longest, start, length), where))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one piece holds; counts, maxima, and the first bad elements."""
+
+    no_information: bool
+    wrong_nan: int
+    wrong_inf: int
+    wrong: int
+    bad: int
+    max_abs: float
+    max_rel: float
+    max_ulp: float
+    scaled: float
+    rows: list[str]
+
+
+def _floats(got: torch.Tensor, want: torch.Tensor, begin: tuple[int, ...], tolerance: Tolerance) -> _Part:
+    import torch
+
     rounded = want.to(got.dtype).to(want.dtype)
     got_wide = got.to(want.dtype)
-    if bool(torch.isnan(rounded).all()) and not no_information_ok:
-        return Comparison(("the reference is NaN everywhere: this case has no information",), total=got.numel())
-
-    problems: list[str] = []
     wrong_nan = torch.isnan(got_wide) != torch.isnan(rounded)
     edge = _near_overflow(want, got.dtype, tolerance)
     inf = (torch.isinf(got_wide) | torch.isinf(rounded)) & ~torch.isnan(got_wide) & ~torch.isnan(rounded)
@@ -109,25 +169,20 @@ def compare(
     error = torch.where(finite, (got_wide - want).abs(), zero)
     size = torch.where(finite, want, zero).abs()
     wrong = error > tolerance.atol + tolerance.rtol * size
-    for mask, text in (
-        (wrong_nan, "NaN where the reference has none, or none where it has one"),
-        (wrong_inf, "an infinity is missing, has the wrong sign, or should not be there"),
-        (wrong, f"error above {tolerance.atol:.3g} + {tolerance.rtol:.3g} * |want| ({tolerance.why})"),
-    ):
-        count = int(mask.sum())
-        if count:
-            problems.append(f"{count} of {got.numel()} elements ({100 * count / got.numel():.3g} %): {text}")
     bad = wrong_nan | wrong_inf | wrong
     magnitude = torch.where(finite & (want != 0), want.abs(), zero + math.inf)
-    return Comparison(
-        tuple(problems),
-        max_abs=float(error.max()),
-        max_rel=float((error / magnitude).max()),
-        max_ulp=float((error / _ulp(size, got.dtype)).max()),
-        scaled=float((error / _unit(size, got.dtype, tolerance)).max()),
-        bad=int(bad.sum()),
-        total=got.numel(),
-        rows=tuple(_rows(got, want, bad)) if problems else (),
+    count = int(bad.sum())
+    return _Part(
+        bool(torch.isnan(rounded).all()),
+        int(wrong_nan.sum()),
+        int(wrong_inf.sum()),
+        int(wrong.sum()),
+        count,
+        float(error.max()),
+        float((error / magnitude).max()),
+        float((error / _ulp(size, got.dtype)).max()),
+        float((error / _unit(size, got.dtype, tolerance)).max()),
+        _rows(got, want, bad, begin) if count else [],
     )
 
 
@@ -146,7 +201,7 @@ def _integers(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Co
         max_abs=float(error.max()),
         bad=count,
         total=got.numel(),
-        rows=tuple(_rows(got, want, bad)) if count else (),
+        rows=_table(_rows(got, want, bad, (0,) * got.ndim)) if count else (),
     )
 
 
@@ -174,10 +229,15 @@ def _unit(values: torch.Tensor, dtype: torch.dtype, tolerance: Tolerance) -> tor
     return _ulp(values, dtype).clamp(min=tolerance.atol)
 
 
-def _rows(got: torch.Tensor, want: torch.Tensor, bad: torch.Tensor) -> list[str]:
+def _table(rows: Sequence[str]) -> tuple[str, ...]:
+    return ("first bad elements (index: got, want, absolute and relative error, ulp):", *rows[:_SHOWN])
+
+
+def _rows(got: torch.Tensor, want: torch.Tensor, bad: torch.Tensor, begin: Sequence[int]) -> list[str]:
+    """The first bad elements of a piece that begins at an index of the whole."""
     import torch
 
-    lines = ["first bad elements (index: got, want, absolute and relative error, ulp):"]
+    lines = []
     # A huge result may be wrong everywhere; only its first bad elements are looked up.
     flat = torch.nonzero(bad.reshape(-1), as_tuple=False)[:_SHOWN, 0].tolist()
     for position in flat:
@@ -187,7 +247,8 @@ def _rows(got: torch.Tensor, want: torch.Tensor, bad: torch.Tensor) -> list[str]
         exact = got.is_floating_point() and math.isfinite(b)
         ulp = float(_ulp(want[index], got.dtype)) if exact else math.nan
         relative = error / abs(b) if b else math.inf
-        lines.append(f"  {list(index)}: {a:.9g}, {b:.9g}, {error:.3g}, {relative:.3g}, {error / ulp:.3g}")
+        where = [start + axis for start, axis in zip(begin, index, strict=True)]
+        lines.append(f"  {where}: {a:.9g}, {b:.9g}, {error:.3g}, {relative:.3g}, {error / ulp:.3g}")
     return lines
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 import torch
 
 from pytest_cutile_rs.case import Tolerance
+from pytest_cutile_rs.checks import comparator
 from pytest_cutile_rs.checks.comparator import compare
 
 NAN, INF = math.nan, math.inf
@@ -128,3 +130,18 @@ def test_scaled_ulp_does_not_grow_below_where_the_tolerance_turns_absolute() -> 
     assert tiny.max_ulp == pytest.approx(8.4, rel=0.1)
     assert tiny.scaled == pytest.approx(5e-7 / (2**-10 * 2**-10), rel=0.1)  # the unit of 1e-6 / 1e-3
     assert check([1.0 + 2**-10], [1.0]).scaled == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("part", [1, 5, 64])
+def test_a_comparison_in_pieces_is_the_whole_one(monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    generator = torch.Generator().manual_seed(3)
+    want = torch.randn(7, 3, 11, generator=generator, dtype=torch.float64)
+    got = (want + 1e-3 * torch.randn(7, 3, 11, generator=generator)).half().transpose(0, 2).contiguous().transpose(0, 2)
+    got[6, 2, 10], got[3, 0, 4], want[2, 1, 1], got[5, 1, 7] = torch.nan, torch.inf, torch.nan, 9.0
+    monkeypatch.setattr(comparator, "_SHOWN", 1000)
+    whole = compare(got, want, Tolerance(1e-3, 1e-3, "a test"))
+    assert whole.bad > 4
+    monkeypatch.setattr(comparator, "_PART", part)
+    split = compare(got, want, Tolerance(1e-3, 1e-3, "a test"))
+    assert dataclasses.replace(split, rows=()) == dataclasses.replace(whole, rows=())
+    assert sorted(split.rows) == sorted(whole.rows)
