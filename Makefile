@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # make parity            set everything up, then run the parity suite (PYTHON=... to stand on another Python and its torch)
+# make parity-arch       Tile IR and machine code of the native ops for another GPU: make parity-arch ARCH=sm_100
 # make test              what CI runs: lint, types, Rust, C, Python, a quick parity run
 # make stress            the builder with the real cargo, killed, moved and starved; a new user's first minutes; memory
 # make fuzz              damaged Tile IR bytecode, 100,000 seeded cases (make test runs 3,000)
@@ -10,11 +11,15 @@ SHELL := bash
 
 PYTHON ?= python3
 ARGS ?=
+ARCH ?= sm_100
+# Without a GPU a case is executed and compiled on a core; with one it is timed, and nothing may run beside it.
+JOBS ?= $(shell ls /dev/nvidia[0-9]* >/dev/null 2>&1 && echo 0 || { n=$$(nproc); echo $$((n > 8 ? 8 : n)); })
 BIN := .venv/bin
+NATIVE = "$$($(BIN)/tilegym-rs describe | paste -sd,)"
 # One environment and one target folder for the lazy build, clippy and the tests: the dependencies compile once.
 CARGO_ENV = eval "$$($(BIN)/tilegym-rs toolchain env)"
 
-.PHONY: help setup setup-parity parity test lint types fmt rust rust-lint rust-test c-test python-test quick-parity stress fuzz lock clean
+.PHONY: help setup setup-parity parity parity-arch test lint types fmt rust rust-lint rust-test c-test python-test quick-parity stress fuzz lock clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -27,7 +32,10 @@ setup-parity:
 	@$(PYTHON) -m tilegym_rs_backend.toolchain.setup --checkout . --python "$(PYTHON)" --parity
 
 parity: setup-parity
-	@$(BIN)/pytest --cutile-rs $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) --cutile-rs $(ARGS)
+
+parity-arch: setup-parity
+	@$(BIN)/pytest -n $(JOBS) --cutile-rs --cutile-rs-arch $(ARCH) --cutile-rs-checks ir,sass --cutile-rs-ops $(NATIVE) $(ARGS)
 
 test: setup-parity
 	@$(MAKE) --no-print-directory lint types rust python-test quick-parity
@@ -63,7 +71,7 @@ python-test: setup
 
 # Of the native ops; tests/port compares machine code of translated kernels, and `make parity` takes every op.
 quick-parity: setup
-	@$(BIN)/pytest -n 2 --cutile-rs --cutile-rs-quick --cutile-rs-ops "$$($(BIN)/tilegym-rs describe | paste -sd,)"
+	@$(BIN)/pytest -n $(JOBS) --cutile-rs --cutile-rs-quick --cutile-rs-ops $(NATIVE)
 
 # One after the other, with figures; parts of it (read-only mounts, a root without cargo) need root.
 stress: setup

@@ -113,8 +113,9 @@ def _torch_dtype(name: str) -> torch.dtype:
     from .tensors import DTYPE_CODES
     from .tensors import torch_dtype_codes
 
+    wanted = DTYPE_CODES.get("f8e4m3fn" if name == "f8e4m3" else name)  # the parity cases leave the letters out
     for dtype, code in torch_dtype_codes().items():
-        if DTYPE_CODES.get(name) == code:
+        if code == wanted:
             return dtype
     raise ValueError(f"unknown dtype {name!r}; one of {', '.join(DTYPE_CODES)}")
 

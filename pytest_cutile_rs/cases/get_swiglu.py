@@ -10,6 +10,7 @@ from pytest_cutile_rs.case import DTYPES
 from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Call
 from pytest_cutile_rs.case import Case
+from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import BACKWARD
 from pytest_cutile_rs.cases._build import case
 from pytest_cutile_rs.cases._build import cases
@@ -112,6 +113,13 @@ class GetSwiglu(FormulaSuite):
     def invoke(self, call: Call, backend: str | None) -> Any:
         """Calls what the factory returns."""
         return invoke_made(self, call, backend)
+
+    def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
+        """The gradient of a is a sum of two terms around one that cancel around -1.28."""
+        base = self.tolerance[case.dtype]
+        if output != 1:
+            return base
+        return Tolerance(base.rtol, max(base.atol, 4e-6), f"{base.why}; terms of the derivative cancel around -1.28")
 
     def bytes_moved(self, case: Case) -> int:
         """Two reads and one write; backward three reads and two writes more."""

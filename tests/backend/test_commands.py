@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tilegym_rs_backend.cli import main
+from tilegym_rs_backend.warm import launches
 
 pytestmark = pytest.mark.cargo
 
@@ -56,3 +57,9 @@ def test_a_folder_that_is_a_file(tmp_path, capsys):
     out.write_text("")
     assert main(["bundle", "--out", str(out)]) == 2
     assert f"tilegym-rs bundle: [Errno 20] Not a directory: '{out}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["f8e4m3", "f8e4m3fn"])
+def test_a_dtype_has_the_name_that_the_cases_give_it_too(library, name: str) -> None:
+    [launch] = launches("matmul", [(64, 64, 64)], [name], arch="sm_90")
+    assert "f8e4m3fn" in launch.spec_text

@@ -93,14 +93,12 @@ def bucket(problem: Problem) -> dict[str, Value]:
 def default(problem: Problem, machine: Machine) -> Config:
     """Return the shipped configuration: a vector of 16 bytes of each stream to a thread, while n of them fit.
 
-    Measured on an H200 (docs/results) but for ``whole``.
+    Measured on an H200 (docs/results).
     """
     _, n, width = problem.x.shape
     size = problem.x.dtype.itemsize
     columns = next_power_of_2(width)
-    if _vectors(problem, 1024, 4) and columns >= 1024 and 4 < n <= 8:
-        return Config(1024, True, occupancy=5 if machine.family == "sm_90" else 0, num_worker_warps=4)
-    if n <= 4 and columns * size >= 4096:
+    if n <= 8 and columns * size >= 4096:
         return Config(4096 // size, num_worker_warps=8)
     return Config(min(2048 // size, max(columns, 16), max(8192 // next_power_of_2(n), 16)), num_worker_warps=4)
 

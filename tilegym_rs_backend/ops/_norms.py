@@ -142,9 +142,7 @@ def row_default(problem: RowProblem, machine: Machine, middle: Callable[[int, in
     if block > LONGEST_TILE:
         return Config(chunk=8192, occupancy=2, num_worker_warps=8)
     if pairs and pair_tail(x):
-        narrow = load_width(x) * _size(x) < 16  # takes more registers
-        warps = 4 if block <= 16384 else 8
-        return Config(tail=pair_tail(x), occupancy=2 if narrow or warps == 8 else 3, num_worker_warps=warps)
+        return Config(tail=pair_tail(x), occupancy=2, num_worker_warps=8)
     if block > 8192:
         return Config(occupancy=2 if block == 16384 else 1, num_worker_warps=8)
     if block > 512:
