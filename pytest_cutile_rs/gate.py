@@ -114,6 +114,7 @@ def judge(
     allow_non_gating: bool = False,
     unobserved: str = "",
     others: bool = False,
+    one_wrapper: bool = False,
 ) -> CaseVerdict:
     """Judge one record.
 
@@ -125,7 +126,9 @@ def judge(
         allow_non_gating: let a verdict rest on the event timer.
         unobserved: why it is not known what the peer launched; then nothing shows that the comparison is fair.
         others: whether kernels and copies of torch's may run between those expected: they are part of the op.
+        one_wrapper: both sides are one program but for their kernels, so what torch runs may too where it is the same.
     """
+    others = others or (one_wrapper and _torch_part(record, subject) == _torch_part(record, peer))
     for problem in (
         _missing(record, subject, peer, allow_non_gating),
         _unfair(record, subject, peer, expected or {}, tileiras or {}, others),
@@ -248,6 +251,10 @@ def _unfair(
     if subject in tileiras and peer in tileiras and tileiras[subject] != tileiras[peer]:
         return UNFAIR, "tileiras_differs", f"the sides were assembled by different tileiras: {dict(tileiras)}"
     return None
+
+
+def _torch_part(record: Record, side: str) -> list[str]:
+    return sorted(n for n in record.kernels.get(side, ()) if n in (MEMCPY, MEMSET) or FOREIGN.search(n))
 
 
 def _found(wanted: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -175,3 +175,14 @@ def test_what_torch_does_of_an_op_may_run_between_its_kernels():
     for side, names in (("rs", ("b_2", "a_1")), ("py", ("a_3", "memcpy")), ("rs", ())):
         found = gate.judge(record(20.0, kernels={**kernels, side: names}), expected=expected, others=True)
         assert (found.verdict, found.reason) == (gate.UNFAIR, "kernel_mismatch")
+
+
+def test_one_wrapper_may_run_the_same_of_torch_on_both_sides_and_nothing_else():
+    kernels = {"rs": ("memcpy", "soft_1", "at::native::sum"), "py": ("memcpy", "soft_3", "at::native::sum")}
+    expected = {"rs": ["soft"], "py": ["soft"]}
+    one = record(20.0, kernels=kernels)
+    assert gate.judge(one, expected=expected).reason == "stray_copy"
+    assert gate.judge(one, expected=expected, one_wrapper=True).verdict == gate.PASS
+    for rs in (("memcpy", "soft_1"), ("memcpy", "memcpy", "soft_1", "at::native::sum"), ("memcpy", "at::native::sum")):
+        found = gate.judge(record(20.0, kernels={**kernels, "rs": rs}), expected=expected, one_wrapper=True)
+        assert found.verdict == gate.UNFAIR

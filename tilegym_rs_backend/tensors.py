@@ -85,11 +85,16 @@ def torch_dtype_codes() -> dict[torch.dtype, int]:
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return the torch dtype of a name of the contract, ``torch.float16`` for ``"f16"``."""
-    import torch
+    """Return the torch dtype of a name of the contract, ``torch.float16`` for ``"f16"``.
 
-    found: torch.dtype = getattr(torch, next(each for each, code in _TORCH_NAMES.items() if code == name))
-    return found
+    Raises:
+        ValueError: there is no such dtype, or none in this torch.
+    """
+    wanted = DTYPE_CODES.get("f8e4m3fn" if name == "f8e4m3" else name)  # the parity cases leave the letters out
+    for dtype, code in torch_dtype_codes().items():
+        if code == wanted:
+            return dtype
+    raise ValueError(f"unknown dtype {name!r}; one of {', '.join(DTYPE_CODES)}")
 
 
 def dtype_name(dtype: torch.dtype) -> str:

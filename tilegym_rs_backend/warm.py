@@ -20,10 +20,11 @@ from .target import Recorded
 from .target import Target
 from .target import record
 from .target import target_of_device
+from .tensors import torch_dtype
 from .tune import Asked
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 DEFAULT_DTYPES = ("f16", "bf16", "f32")
 
@@ -89,7 +90,7 @@ def launches(
     with record(arch, sm_count) as recorded:
         for shape in shapes:
             for dtype in dtypes:
-                run(*module.arguments(tuple(shape), _torch_dtype(dtype)), **params)
+                run(*module.arguments(tuple(shape), torch_dtype(dtype)), **params)
     return list(recorded)
 
 
@@ -107,17 +108,6 @@ def questions(
         launches(op, shapes, dtypes, arch=target.arch, sm_count=target.sm_count, **params)
     found = {(each.space.name, str(dict(each.space.bucket(each.problem)))): each for each in asked}
     return list(found.values())
-
-
-def _torch_dtype(name: str) -> torch.dtype:
-    from .tensors import DTYPE_CODES
-    from .tensors import torch_dtype_codes
-
-    wanted = DTYPE_CODES.get("f8e4m3fn" if name == "f8e4m3" else name)  # the parity cases leave the letters out
-    for dtype, code in torch_dtype_codes().items():
-        if code == wanted:
-            return dtype
-    raise ValueError(f"unknown dtype {name!r}; one of {', '.join(DTYPE_CODES)}")
 
 
 def _target(arch: str | None, device: int | None) -> Target:

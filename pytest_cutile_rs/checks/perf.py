@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_cutile_rs.backend import Backend
 from pytest_cutile_rs.backend import Device
+from pytest_cutile_rs.backend import kind_of
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.peers.base import Peer
@@ -114,6 +115,7 @@ def check(
             noise_floor=terms.noise_floor,
             unobserved=str(seen[PEER].get("error", "")),
             others=suite.calls_torch(case),
+            one_wrapper=kind_of(backend, suite) == "ported",
         )
 
     verdict = judge(terms.threshold)

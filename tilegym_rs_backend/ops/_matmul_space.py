@@ -196,6 +196,7 @@ DEFAULTS: dict[str, dict[str, tuple[Row, ...]]] = {
             Row(Config(128, 256, 64, group=16, persistent=True, latency=6, occupancy=1, num_worker_warps=8)),
             Row(Config(128, 128, 64, persistent=True, latency=6, occupancy=1, num_worker_warps=4), 1.03),
             Row(Config(128, 128, 64, occupancy=2, num_worker_warps=4), 0.96, once=True),
+            Row(Config(128, 128, 64, occupancy=1, num_worker_warps=4), 0.84, once=True),
             Row(Config(64, 128, 64, occupancy=1, num_worker_warps=4), 1.65),
             Row(Config(64, 64, 128, occupancy=2, num_worker_warps=4), 1.84),
             Row(Config(64, 64, 64, num_worker_warps=4), 1.8, once=True),

@@ -121,6 +121,8 @@ def default(problem: Problem, machine: Machine) -> Config:
     if not problem.packed:
         occupancy, warps = (8, 4) if block <= 4096 else (2, 8)
         return Config("rows", occupancy=occupancy, num_worker_warps=warps)
+    if block > 16384 and problem.x.shape[1] < block:  # bf16 2048 x 20000: 64 us, in a tile of 32768 119
+        return Config("long", chunk=2048, occupancy=4, num_worker_warps=8)
     rows = max(1, 2048 // block) if block <= 1024 else 1
     while rows > 1 and ceil_div(problem.x.shape[0], rows) < 2 * machine.sm_count:
         rows //= 2  # few rows: more blocks are worth more than full tiles
