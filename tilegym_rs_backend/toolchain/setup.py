@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import ToolchainError
+from . import ahead
 from . import environment
 from . import install
 from . import pins
@@ -117,11 +118,12 @@ def bootstrap(checkout: Path, python: str, *, parity: bool) -> None:
     rate = Rate()
     interpreter = venv / "bin" / "python"
     if not finished:
-        interpreter = environment.create(python, venv)
-        environment.install(interpreter, locked, rate)
-        environment.install_checkout(interpreter, checkout)
-        environment.share_torch(venv, facts)
-        environment.write_stamp(venv, stamp)
+        with ahead.compiling(checkout / "rust", rate):
+            interpreter = environment.create(python, venv)
+            environment.install(interpreter, locked, rate)
+            environment.install_checkout(interpreter, checkout)
+            environment.share_torch(venv, facts)
+            environment.write_stamp(venv, stamp)
     # cupti-python is compiled for one Python version: the new environment's, not necessarily this process's.
     command = [str(interpreter), "-m", "tilegym_rs_backend.toolchain.setup", "--prefixes"]
     os.execv(interpreter, [*command, *(["--parity"] if parity else [])])
