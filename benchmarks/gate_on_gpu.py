@@ -85,6 +85,9 @@ class Slowed:
         self._backend = backend
         self._call = suite.inputs(dataclasses.replace(SLOWED, shape=(more, columns)), device, 1)
 
+    def kind(self, op: str) -> str:
+        return str(self._backend.kind(op))
+
     def call(self, suite: OpSuite, call: Call, tuned: bool = True) -> Any:
         return self._backend.call(suite, self._call)
 

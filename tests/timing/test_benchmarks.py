@@ -118,6 +118,9 @@ def on_gpu(script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         def facts(self) -> dict[str, Any]:
             return {"tileiras_sha256": "t"}
 
+        def kind(self, op: str) -> str:
+            return "native"
+
         def observe(self, suite: Any, case: Any, call: Any, arch: str) -> dict[str, Any]:
             self.call(suite, call)
             return {"launches": [{"kernel": "softmax_rows", "grid": [1, 1, 1]}], "tuning": []}
