@@ -166,7 +166,9 @@ class OpSuite(ABC):
 
     def call(self, call: Call, backend: str | None = None) -> Any:
         """Runs the op through TileGym's public function; ``backend`` overrides the one that is set."""
-        op = getattr(importlib.import_module(self.module), self.name)
+        op = getattr(importlib.import_module(self.module), self.name, None)
+        if op is None:
+            raise AttributeError(f"{self.module} has no {self.name}; the suite's `module` says where TileGym has it")
         if backend is None:
             return op(*call.args, **call.kwargs)
         return op(*call.args, backend=backend, **call.kwargs)

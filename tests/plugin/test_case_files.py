@@ -169,3 +169,10 @@ def test_references_agree_with_pytorchs_own_functions(name: str) -> None:
         reference = several(suite.reference(case, call))[0]
         wide = [one.double() if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in call.args]
         torch.testing.assert_close(PYTORCHS[name](case, *wide), reference, rtol=1e-6, atol=1e-6)
+
+
+def test_a_suite_that_looks_in_the_wrong_module_is_told_where_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = suites()["relu"]
+    monkeypatch.setattr(type(suite), "module", "math")
+    with pytest.raises(AttributeError, match="math has no relu; the suite's `module` says where TileGym has it"):
+        OpSuite.call(suite, Call((torch.ones(2),)))
