@@ -16,6 +16,8 @@ ARCH ?= sm_100
 JOBS ?= $(shell ls /dev/nvidia[0-9]* >/dev/null 2>&1 && echo 0 || { n=$$(nproc); echo $$((n > 8 ? 8 : n)); })
 BIN := .venv/bin
 NATIVE = "$$($(BIN)/tilegym-rs describe | paste -sd,)"
+# The tests start hundreds of Pythons: bytecode is written once, whatever the shell says (empty is as good as unset).
+export PYTHONDONTWRITEBYTECODE :=
 # One environment and one target folder for the lazy build, clippy and the tests: the dependencies compile once.
 CARGO_ENV = eval "$$($(BIN)/tilegym-rs toolchain env)"
 

@@ -208,7 +208,9 @@ class Parity:
     ) -> pytest.RunResult:
         self.monkeypatch.setenv("FAKE_DEVICE", device)
         self.monkeypatch.setenv("FAKE_ANSWERS", ";".join(f"{name}={value}" for name, value in (answers or {}).items()))
-        chosen = ["--cutile-rs-ops", ops] if ops else []
+        chosen = ["-p", "no:anyio"]  # it may be installed; it imports asyncio, which takes as long as the run
+        if ops:
+            chosen += ["--cutile-rs-ops", ops]
         return self.pytester.runpytest_subprocess(*arguments, *chosen)
 
     def ids(self, *arguments: str) -> list[str]:
