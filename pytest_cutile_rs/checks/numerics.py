@@ -97,6 +97,8 @@ def _both(
     backend: Backend, kind: str, peer: Peer, suite: OpSuite, case: Case, device: str, arch: str, seed: int
 ) -> CheckResult:
     call = suite.inputs(case, device, case.seed(seed))
+    # Its first call imports, and pytest parses what it imports: CPython 3.11.7 fails when two threads parse at once.
+    peer.available()
     with ThreadPoolExecutor(1) as beside:
         # On a CPU the peer works in a process of its own, so both sides run at once; on a GPU they take turns.
         asked = beside.submit(_executed, peer, suite, case, arch, seed) if device == "cpu" else None

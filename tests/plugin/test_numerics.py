@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import pytest
 import torch
@@ -160,6 +161,13 @@ def test_the_peers_failure_is_reported_and_not_ours() -> None:
     assert result.status == "PASS"
     assert result.data["cutile_python"] is None
     assert result.data["cutile_python_note"] == "ValueError: no"
+
+
+def test_the_peers_first_imports_are_made_before_both_sides_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(Sides, "available", lambda self: asked.append(threading.current_thread()))
+    assert run(*softmax(), through_torch).status == "PASS"
+    assert asked[0] is threading.current_thread()
 
 
 def test_out_has_to_hold_the_result() -> None:
