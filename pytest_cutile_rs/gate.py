@@ -128,7 +128,8 @@ def judge(
         others: whether kernels and copies of torch's may run between those expected: they are part of the op.
         one_wrapper: both sides are one program but for their kernels, so what torch runs may too where it is the same.
     """
-    others = others or (one_wrapper and _torch_part(record, subject) == _torch_part(record, peer))
+    parts = [[sorted(names) for names in _of_torch(record, side)] for side in (subject, peer)]
+    others = others or (one_wrapper and parts[0] == parts[1])
     for problem in (
         _missing(record, subject, peer, allow_non_gating),
         _unfair(record, subject, peer, expected or {}, tileiras or {}, others),
@@ -238,10 +239,9 @@ def _unfair(
 ) -> Problem | None:
     for side in (subject, peer):
         names = record.kernels.get(side, ())
-        copies = [n for n in names if n in (MEMCPY, MEMSET)]
+        copies, foreign = _of_torch(record, side)
         if copies and not others:
             return UNFAIR, "stray_copy", f"side {side} enqueues {', '.join(copies)} besides its kernels: {_list(names)}"
-        foreign = [n for n in names if FOREIGN.search(n)]
         if foreign and not others:
             return UNFAIR, "foreign_kernel", f"side {side} runs kernels that are not cuTile's: {_list(foreign)}"
         wanted = tuple(expected.get(side, names))
@@ -253,8 +253,10 @@ def _unfair(
     return None
 
 
-def _torch_part(record: Record, side: str) -> list[str]:
-    return sorted(n for n in record.kernels.get(side, ()) if n in (MEMCPY, MEMSET) or FOREIGN.search(n))
+def _of_torch(record: Record, side: str) -> tuple[list[str], list[str]]:
+    """A side's copies, and its kernels that are not cuTile's."""
+    names = record.kernels.get(side, ())
+    return [n for n in names if n in (MEMCPY, MEMSET)], [n for n in names if FOREIGN.search(n)]
 
 
 def _found(wanted: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from typing import Any
 
 from . import artifacts
@@ -22,9 +21,6 @@ from .target import record
 from .target import target_of_device
 from .tensors import torch_dtype
 from .tune import Asked
-
-if TYPE_CHECKING:
-    pass
 
 DEFAULT_DTYPES = ("f16", "bf16", "f32")
 

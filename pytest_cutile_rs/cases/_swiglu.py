@@ -18,6 +18,13 @@ TOLERANCES = {
 """TileGym's own is 1e-2 for both kinds."""
 
 
+def of_the_gate(base: Tolerance, scale: float = 1.0) -> Tolerance:
+    """The tolerance of the gate's gradient: a sum of two terms around ``scale`` that cancel around -1.28."""
+    return Tolerance(
+        base.rtol, max(base.atol, 4e-6 * scale), f"{base.why}; terms of the derivative cancel around -1.28"
+    )
+
+
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """Silu of the gate times the other."""
     import torch

@@ -16,6 +16,7 @@ from pytest_cutile_rs.case import Tolerance
 from pytest_cutile_rs.cases._build import BACKWARD
 from pytest_cutile_rs.cases._formula import UPSTREAM
 from pytest_cutile_rs.cases._formula import FormulaSuite
+from pytest_cutile_rs.cases._swiglu import of_the_gate
 from pytest_cutile_rs.cases._swiglu import swiglu
 from pytest_cutile_rs.cases._tensors import tensor
 
@@ -194,8 +195,7 @@ class SiluAndMul(FormulaSuite):
         base = self.tolerance[case.dtype]
         if output == 0:
             return base
-        scale = 1e3 if case.data == "wide" else 1.0
-        return Tolerance(base.rtol, 4e-6 * scale, f"{base.why}; terms of the derivative cancel around -1.28")
+        return of_the_gate(base, 1e3 if case.data == "wide" else 1.0)
 
     def bytes_moved(self, case: Case) -> int:
         """Two reads and one write per output element; backward three reads and two writes more."""

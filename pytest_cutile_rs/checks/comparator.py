@@ -88,7 +88,6 @@ def compare(
         empty_ok: the case is about an empty result.
         no_information_ok: the case is about an all-NaN reference.
     """
-
     if tuple(got.shape) != tuple(want.shape):
         return Comparison((f"shape {tuple(got.shape)}, want {tuple(want.shape)}",))
     if dtype is not None and got.dtype != dtype:

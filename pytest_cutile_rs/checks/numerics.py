@@ -97,15 +97,18 @@ def _both(
     backend: Backend, kind: str, peer: Peer, suite: OpSuite, case: Case, device: str, arch: str, seed: int
 ) -> CheckResult:
     call = suite.inputs(case, device, case.seed(seed))
-    # Its first call imports, and pytest parses what it imports: CPython 3.11.7 fails when two threads parse at once.
-    peer.available()
+    # Before the thread: it imports, and pytest parses what is imported, which CPython 3.11.7 fails at in two threads.
+    reason = peer.available()
     with ThreadPoolExecutor(1) as beside:
         # On a CPU the peer works in a process of its own, so both sides run at once; on a GPU they take turns.
-        asked = beside.submit(_executed, peer, suite, case, arch, seed) if device == "cpu" else None
+        asked = beside.submit(_executed, peer, suite, case, arch, seed) if device == "cpu" and not reason else None
         reference = judging.several(suite.reference(case, copied(call)))  # from copies: it may work in place itself
         bands = Bands()
         ours, problems = _ours(backend, suite, case, call, reference, bands, device)
-        theirs = asked.result() if asked else _called(peer, suite, case, copied(call))
+        if reason:
+            theirs = Theirs(note=reason)
+        else:
+            theirs = asked.result() if asked else _called(peer, suite, case, copied(call))
     compared = judge(suite, case, theirs.run.outputs, reference) if theirs.run else None
     if compared is not None:
         problems += judging.strides(ours, compared)
@@ -161,9 +164,6 @@ def _ours(
 
 def _executed(peer: Peer, suite: OpSuite, case: Case, arch: str, seed: int) -> Theirs:
     """The peer on the CPU; its failures are facts to report, not ours."""
-    reason = peer.available()
-    if reason:
-        return Theirs(note=reason)
     try:
         return Theirs(peer.execute(suite, case, arch, seed))
     except PeerFault as error:
@@ -176,9 +176,6 @@ def _called(peer: Peer, suite: OpSuite, case: Case, call: Call) -> Theirs:
     """The peer on the GPU of the call's tensors."""
     import torch
 
-    reason = peer.available()
-    if reason:
-        return Theirs(note=reason)
     try:
         with torch.no_grad():
             result = peer.call(suite, call, tuned=False)

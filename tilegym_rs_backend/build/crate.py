@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
 import socket
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import BuildError
+from ..toolchain.cargo import build_command
 from ..toolchain.cargo import find_cargo
 from ..toolchain.dirs import lock_dir
 from ..toolchain.env import cargo_env
@@ -44,13 +44,10 @@ def name_of(root: Path) -> str:
 
 def command(root: Path, *, cargo: Path, features: Sequence[str]) -> list[str]:
     """Return the cargo command line that builds the library."""
-    line = [str(cargo), "build", "--release", "--lib", "--locked", "--message-format=json-render-diagnostics"]
-    line += ["--manifest-path", str(root / "Cargo.toml")]
+    options = ["--message-format=json-render-diagnostics"]
     if features:
-        line += ["--features", ",".join(sorted(features))]
-    if os.environ.get("TILEGYM_RS_OFFLINE", "") not in ("", "0"):
-        line.append("--offline")
-    return line
+        options += ["--features", ",".join(sorted(features))]
+    return build_command(cargo, root, *options)
 
 
 def build(

@@ -173,8 +173,8 @@ def backward_default(problem: BackwardProblem, machine: Machine) -> BackwardConf
         return BackwardConfig(4, strip=512, occupancy=4, num_worker_warps=4)
     if block > 1024:
         # With a mask 6 blocks of 2048 columns would spill.
-        occupancy = {2048: 6 if problem.x.shape[1] == block else 4, 4096: 3, 8192: 2}[block]
-        return BackwardConfig(1, occupancy=occupancy, num_worker_warps=8 if block == 4096 else 4)
+        occupancy, warps = {2048: (6 if problem.x.shape[1] == block else 4, 4), 4096: (3, 8), 8192: (2, 4)}[block]
+        return BackwardConfig(1, occupancy=occupancy, num_worker_warps=warps)
     rows = 4096 // block
     while rows > 1 and (
         ceil_div(problem.x.shape[0], rows) < 4 * machine.sm_count or _far(problem, BackwardConfig(rows))

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import ToolchainError
-from ..progress import Heartbeat
 from . import install
+from .cargo import build_command
 from .cargo import find_cargo
 from .dirs import build_dir
 from .dirs import made
@@ -20,7 +20,13 @@ from .dirs import target_dir
 from .env import cargo_env
 from .progress import Rate
 from .progress import say
+from .progress import wait
 from .toolkit import find_toolkit
+
+
+def has_crates() -> bool:
+    """Whether a build was here before, so that its crates are there."""
+    return any(target_dir().glob("*/release/deps"))
 
 
 @contextlib.contextmanager
@@ -37,7 +43,7 @@ def compiling(crate: Path, rate: Rate) -> Iterator[None]:
     Raises:
         ToolchainError: the toolkit cannot be had.
     """
-    if any(target_dir().glob("*/release/deps")):
+    if has_crates():
         yield
         return
     install.install("toolkit", rate)
@@ -47,11 +53,7 @@ def compiling(crate: Path, rate: Rate) -> Iterator[None]:
         return
     try:
         yield
-        heartbeat = Heartbeat(say)
-        while process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=0.2)
-            heartbeat.beat(f"still compiling the crates after {heartbeat.seconds:.0f} s")
+        wait(process, "compiling the crates")
     finally:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
@@ -65,14 +67,11 @@ def _start(crate: Path) -> subprocess.Popen[bytes] | None:
         environment = cargo_env(toolkit, "")
     except ToolchainError:
         return None
-    command = [str(cargo.path), "build", "--release", "--lib", "--locked", "--manifest-path", str(crate / "Cargo.toml")]
-    if os.environ.get("TILEGYM_RS_OFFLINE", "") not in ("", "0"):
-        command.append("--offline")
     log = made(build_dir() / "logs") / "crates.log"
     say(f"compiling the crates that a first build needs, beside the rest (log: {log})")
     with log.open("wb") as output:
         return subprocess.Popen(
-            command,
+            build_command(cargo.path, crate),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -52,6 +52,15 @@ class Cargo:
     rustc: str
 
 
+def build_command(cargo: Path, crate: Path, *options: str) -> list[str]:
+    """Return the command line that builds a crate's library; without the network where TILEGYM_RS_OFFLINE is set."""
+    line = [str(cargo), "build", "--release", "--lib", "--locked", *options]
+    line += ["--manifest-path", str(crate / "Cargo.toml")]
+    if os.environ.get("TILEGYM_RS_OFFLINE", "") not in ("", "0"):
+        line.append("--offline")
+    return line
+
+
 @dataclass(frozen=True)
 class Libclang:
     """A libclang: the folder and file, and the arguments that give it the compiler's own headers."""

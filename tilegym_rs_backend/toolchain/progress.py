@@ -42,21 +42,26 @@ def say(text: str) -> None:
     print(f"tilegym-rs: {text}", flush=True)
 
 
+def wait(process: subprocess.Popen[bytes], what: str, *, silent: bool = False) -> None:
+    """Wait until a process ends, and say now and then that it is still doing ``what``, unless it tells by itself."""
+    heartbeat = Heartbeat(say)
+    while process.poll() is None:
+        try:
+            process.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            if not silent:
+                heartbeat.beat(f"still {what} after {heartbeat.seconds:.0f} s")
+
+
 def run(command: Sequence[str], what: str, *, env: Mapping[str, str] | None = None) -> None:
     """Run a command with its output passed on, and a heartbeat where nobody watches a terminal.
 
     Raises:
         ToolchainError: it failed; the text has the command and its status.
     """
-    heartbeat = Heartbeat(say)
     process = subprocess.Popen(list(command), env=dict(env) if env is not None else None, stdin=subprocess.DEVNULL)
     try:
-        while process.poll() is None:
-            try:
-                process.wait(timeout=0.2)
-            except subprocess.TimeoutExpired:
-                if not sys.stdout.isatty():
-                    heartbeat.beat(f"still {what} after {heartbeat.seconds:.0f} s")
+        wait(process, what, silent=sys.stdout.isatty())
     finally:
         if process.poll() is None:
             process.terminate()

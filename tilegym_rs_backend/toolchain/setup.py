@@ -72,7 +72,7 @@ def check_space(needs: Sequence[tuple[Path, float]]) -> None:
 
 def _space(parity: bool) -> list[tuple[Path, float]]:
     needs = [(cache_dir(), install.missing_megabytes(name) / 1000) for name in prefixes(parity)]
-    if not any(target_dir().glob("*/release/deps")):
+    if not ahead.has_crates():
         needs.append((target_dir(), TARGET_GIGABYTES))
     return needs
 
