@@ -27,7 +27,7 @@ LARGEST_GRID = 65535
 
 @dataclass(frozen=True)
 class Config:
-    """Rows of a tile, heads among them (the others are positions), hints."""
+    """Rows of q's tile, heads of q among them (the others are positions), hints."""
 
     rows: int
     heads: int
@@ -79,11 +79,10 @@ def backward_launch(problem: BackwardProblem, config: Config, machine: Machine) 
 
 
 def _launch(kernel: str, problem: Either, config: Config, tensors: dict[str, TensorMeta]) -> Launch:
-    batches, heads, positions, _ = problem.q.shape
-    kv_heads = problem.k.shape[1]
-    head_tiles = ceil_div(heads, config.heads) + ceil_div(kv_heads, config.heads)
+    batches, _, positions, _ = problem.q.shape
     tiles = ceil_div(positions, config.rows // config.heads)
     far = max(tiles, batches) > LARGEST_GRID
+    head_tiles, k_heads = _heads(problem, config.heads)
     grid = (head_tiles, tiles, batches)
     if far:
         grid = (head_tiles, LARGEST_GRID, ceil_div(tiles * batches, LARGEST_GRID))
@@ -91,6 +90,8 @@ def _launch(kernel: str, problem: Either, config: Config, tensors: dict[str, Ten
     constants = {
         "ROWS": config.rows,
         "HEADS": config.heads,
+        "K_ROWS": config.rows // config.heads * k_heads,
+        "K_HEADS": k_heads,
         "BLOCK": block,
         "HALF": problem.half,
         "UNIT": int(all(meta.strides[-1] == 1 for meta in tensors.values())),
@@ -101,26 +102,35 @@ def _launch(kernel: str, problem: Either, config: Config, tensors: dict[str, Ten
     return Launch(kernel, grid, args, {**constants, **hints(config)})
 
 
+def _heads(problem: Either, heads: int) -> tuple[int, int]:
+    """Return the tiles that cover the heads with so many of q each, and how many of k, at most as many, go with them."""
+    q_heads, k_heads = problem.q.shape[1], problem.k.shape[1]
+    tiles = ceil_div(max(q_heads, k_heads), heads)
+    return tiles, next_power_of_2(max(ceil_div(k_heads, tiles), 1))
+
+
 def _exact(problem: Either, rows: int, heads: int) -> bool:
     """Whether no tile of so many rows and heads overhangs."""
-    _, q_heads, positions, _ = problem.q.shape
-    whole = positions % (rows // heads) == 0 and q_heads % heads == problem.k.shape[1] % heads == 0
-    return whole and next_power_of_2(problem.half) == problem.half
+    tiles, k_heads = _heads(problem, heads)
+    whole = (tiles * heads, tiles * k_heads) == (problem.q.shape[1], problem.k.shape[1])
+    return whole and problem.q.shape[2] % (rows // heads) == 0 and next_power_of_2(problem.half) == problem.half
 
 
 def work(problem: Either, config: Config, machine: Machine) -> Work:
     """Return what a launch does: both halves and their tables are read, both halves written."""
     batches, heads, positions, _ = problem.q.shape
-    rows = batches * positions * (heads + problem.k.shape[1])
     size, table = problem.q.dtype.itemsize, problem.cos.dtype.itemsize
-    tile = config.rows * next_power_of_2(problem.half)
+    head_tiles, k_heads = _heads(problem, config.heads)
+    here = config.rows // config.heads  # positions of a tile
+    columns = next_power_of_2(problem.half)
+    tile = here * (config.heads + k_heads) * columns
     return Work(
-        tiles=ceil_div(rows, config.rows),
+        tiles=head_tiles * ceil_div(positions, here) * batches,
         steps=1,
-        step_bytes=2 * tile * size + 2 * tile // config.heads * table,
+        step_bytes=2 * tile * size + 2 * here * columns * table,
         tile_bytes=2 * tile * size,
         step_ops=8.0 * tile,
-        least_bytes=4 * rows * problem.half * size,
+        least_bytes=4 * batches * positions * (heads + problem.k.shape[1]) * problem.half * size,
     )
 
 
@@ -143,58 +153,67 @@ def bucket(problem: Either) -> dict[str, Value]:
 def default(problem: Either, machine: Machine) -> Config:
     """Return the shipped configuration, as measured on an H200 (docs/results).
 
-    What fits all multiprocessors at once should be there at once: with one vector of 16 bytes of each half to a thread,
-    else two, else four, and the occupancy that this takes. More than that streams, with two, and so do tiles that
-    overhang, whose masks take the registers.
+    A thread has one vector of 16 bytes of each half of q, or two where k has few heads, and eight blocks of a
+    multiprocessor have all their loads under way. Where that is more than one wave of blocks, and taller tiles are one,
+    these are better. Tiles that overhang get no hint: their masks take the registers.
     """
-    batches, heads, positions, _ = problem.q.shape
-    kv_heads = problem.k.shape[1]
-    vector = 16 // problem.q.dtype.itemsize
-    a_row = max(next_power_of_2(problem.half) // vector, 1)  # threads that hold a row, a vector each
-    together = min(next_power_of_2(max(min(heads, kv_heads), 1)), 8)
-    all_rows = batches * positions * (heads + kv_heads)
-    one = max(128 // a_row, 1)  # rows of a tile of a vector to a thread
-    rows, occupancy = 2 * one, 0
-    for vectors, resident, hint in ((1, 12, 0), (2, 10, 10), (4, 9, 8)):
-        exact = _exact(problem, vectors * one, min(together, vectors * one))
-        if all_rows <= vectors * one * resident * machine.sm_count and (exact or not hint):
-            rows, occupancy = vectors * one, hint
-            break
-    if all_rows < machine.sm_count * rows:
-        rows = min(rows, together)
-    together = min(together, rows)
+    _, heads, positions, _ = problem.q.shape
+    one = _rows_of_a_vector(problem)
+    together = min(next_power_of_2(max(heads, 1)), 8 if positions > 1 else 16)
+    rows = max(one, min(2 * one, 32))
+    if _blocks(problem, rows, together) < machine.sm_count or _resident(problem, rows, together) < 8:
+        rows = one
     rows = min(rows, together * next_power_of_2(positions))
-    while ceil_div(positions, rows // together) * batches > LARGEST_GRID**2:
+    together = min(together, rows)
+    while ceil_div(positions, rows // together) * problem.q.shape[0] > LARGEST_GRID**2:
         rows *= 2
-    return Config(rows, together, occupancy, num_worker_warps=4)
+    taller = (taken for taken in (rows, 2 * rows, 4 * rows) if taken <= max(rows, 64))
+    waves = ((taken, _resident(problem, taken, together) * machine.sm_count) for taken in taller)
+    rows = next((taken for taken, wave in waves if _blocks(problem, taken, together) <= wave), rows)
+    hint = 8 if _resident(problem, rows, together) == 8 and _exact(problem, rows, together) else 0
+    return Config(rows, together, hint, num_worker_warps=4)
+
+
+def _rows_of_a_vector(problem: Either) -> int:
+    """Return the rows of a tile of which each of 128 threads has 16 bytes of each half."""
+    return max(128 * 16 // (next_power_of_2(problem.half) * problem.q.dtype.itemsize), 1)
+
+
+def _blocks(problem: Either, rows: int, heads: int) -> int:
+    batches, _, positions, _ = problem.q.shape
+    return _heads(problem, heads)[0] * ceil_div(positions, max(rows // heads, 1)) * batches
+
+
+def _resident(problem: Either, rows: int, heads: int) -> int:
+    """Return how many blocks a multiprocessor holds, by the vectors of q and k that a thread has (of registers read off
+    cubins: 56 to 63 for 2.5, 92 to 96 for 4 and 5, 123 for 8)."""
+    vectors = rows / _rows_of_a_vector(problem) * (1 + _heads(problem, heads)[1] / heads)
+    return 8 if vectors <= 2.5 else 5 if vectors <= 5 else 4
 
 
 def _thread_bytes(problem: Either, config: Config) -> float:
-    """Return the bytes of one half that a thread holds."""
+    """Return the bytes of one half of q that a thread holds."""
     tile = config.rows * next_power_of_2(problem.half) * problem.q.dtype.itemsize
     return tile / (32 * (config.num_worker_warps or 4))
 
 
 _ROWS = (4, 8, 16, 32, 64, 128)
 _AXES = (
-    {"rows": _ROWS, "heads": (1, 4, 8, 16), "num_worker_warps": (4, 8)},
-    {"rows": _ROWS, "heads": (8,), "occupancy": (8, 10), "num_worker_warps": (4,)},
+    {"rows": _ROWS, "heads": (1, 4, 8, 16, 32), "num_worker_warps": (4, 8)},
+    {"rows": _ROWS, "heads": (4, 8, 16, 32), "occupancy": (8, 10), "num_worker_warps": (4,)},
 )
 _RULES: tuple[Rule[Either, Config], ...] = (
     Rule("heads: more than the tile has rows", lambda p, c, _: c.heads <= c.rows),
-    Rule(
-        "heads: a smaller tile covers them",
-        lambda p, c, _: c.heads <= next_power_of_2(max(p.q.shape[1], p.k.shape[1], 1)),
-    ),
+    Rule("heads: a smaller tile covers them", lambda p, c, _: c.heads <= next_power_of_2(max(p.q.shape[1], 1))),
     Rule(
         "heads: one at a time, where a tile could have more",
         lambda p, c, _: c.heads > 1 or min(p.q.shape[1], p.k.shape[1]) < 4,
     ),
     Rule("rows: fewer positions cover them", lambda p, c, _: c.rows // c.heads <= next_power_of_2(p.q.shape[2])),
     Rule(
-        "a thread has more than 32 bytes of each half (64 with a hint), or less than 16 where there is more",
+        "a thread has more than 64 bytes of each half (32 with a hint), or less than 16 where there is more",
         lambda p, c, _: (
-            _thread_bytes(p, c) <= (64 if c.occupancy else 32)
+            _thread_bytes(p, c) <= (32 if c.occupancy else 64)
             and (_thread_bytes(p, c) >= 16 or c.rows // c.heads == p.q.shape[2])
         ),
     ),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Rotary position embedding: the first 2 * HALF elements of each head, as two halves, rotated against each other.
 //!
-//! A block has a tile of positions and heads of q or of k, a row each. Blocks of the same positions follow one another,
-//! so that tables stay in L2, and heads of a position are neighbours in what a projection writes.
+//! A block has a tile of positions and heads of q, a row each, and of the same positions as many heads of k as belong to
+//! them. All of it is read before anything is written. Blocks of the same positions follow one another, so that tables
+//! stay in L2, and heads of a position are neighbours in what a projection writes.
 
 #[cutile::module]
 pub mod apply_rope_base {
@@ -68,22 +69,53 @@ pub mod apply_rope_base {
         there & in_row
     }
 
-    fn half<E: ElementType, const ROWS: i32, const BLOCK: i32, const UNIT: bool, const EXACT: bool>(
+    /// Both halves of the rows of a tile.
+    fn halves<
+        E: ElementType,
+        const ROWS: i32,
+        const BLOCK: i32,
+        const HALF: i32,
+        const UNIT: bool,
+        const EXACT: bool,
+    >(
         base: PointerTile<*mut E, { [] }>,
         rows: Tile<i64, { [ROWS] }>,
-        first: i32,
         stride: i32,
         mask: Tile<bool, { [ROWS, BLOCK] }>,
-    ) -> Tile<E, { [ROWS, BLOCK] }> {
-        let at: PointerTile<*mut E, { [ROWS, BLOCK] }> =
-            row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, first, stride);
-        load_masked::<E, ROWS, BLOCK, EXACT>(at, mask)
+    ) -> (Tile<E, { [ROWS, BLOCK] }>, Tile<E, { [ROWS, BLOCK] }>) {
+        let a: PointerTile<*mut E, { [ROWS, BLOCK] }> = row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, 0i32, stride);
+        let b: PointerTile<*mut E, { [ROWS, BLOCK] }> = row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, HALF, stride);
+        let a: Tile<E, { [ROWS, BLOCK] }> = load_masked::<E, ROWS, BLOCK, EXACT>(a, mask);
+        let b: Tile<E, { [ROWS, BLOCK] }> = load_masked::<E, ROWS, BLOCK, EXACT>(b, mask);
+        (a, b)
     }
 
-    /// Rotates `from` into `to`, maybe the same. Tables are converted here: ahead of a branch, that waits for them.
+    /// A tile's rows of a table (B, S, columns), which all heads share, in f32.
+    fn table<
+        C: ElementType,
+        const ROWS: i32,
+        const HEADS: i32,
+        const BLOCK: i32,
+        const HALF: i32,
+        const UNIT: bool,
+        const EXACT: bool,
+    >(
+        base: *mut C,
+        strides: (i32, i32, i32),
+        at: (i32, i32, i32),
+    ) -> Tile<f32, { [ROWS, BLOCK] }> {
+        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(base);
+        let rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, strides.0, at.1, strides.1, 0i32, 0i32);
+        let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
+        let from: PointerTile<*mut C, { [ROWS, BLOCK] }> =
+            row_pointers::<C, ROWS, BLOCK, UNIT>(base, rows, 0i32, strides.2);
+        let found: Tile<C, { [ROWS, BLOCK] }> = load_masked::<C, ROWS, BLOCK, EXACT>(from, mask);
+        convert_tile(found)
+    }
+
+    /// Writes both halves, rotated against each other.
     fn rotate<
         E: ElementType,
-        C: ElementType,
         const ROWS: i32,
         const BLOCK: i32,
         const HALF: i32,
@@ -91,24 +123,16 @@ pub mod apply_rope_base {
         const EXACT: bool,
         const BACK: bool,
     >(
-        to: PointerTile<*mut E, { [] }>,
-        to_rows: Tile<i64, { [ROWS] }>,
-        to_stride: i32,
-        from: PointerTile<*mut E, { [] }>,
-        from_rows: Tile<i64, { [ROWS] }>,
-        from_stride: i32,
-        cos: Tile<C, { [ROWS, BLOCK] }>,
-        sin: Tile<C, { [ROWS, BLOCK] }>,
+        base: PointerTile<*mut E, { [] }>,
+        rows: Tile<i64, { [ROWS] }>,
+        stride: i32,
+        halves: (Tile<E, { [ROWS, BLOCK] }>, Tile<E, { [ROWS, BLOCK] }>),
+        cos: Tile<f32, { [ROWS, BLOCK] }>,
+        sin: Tile<f32, { [ROWS, BLOCK] }>,
         mask: Tile<bool, { [ROWS, BLOCK] }>,
     ) {
-        let a: Tile<E, { [ROWS, BLOCK] }> =
-            half::<E, ROWS, BLOCK, UNIT, EXACT>(from, from_rows, 0i32, from_stride, mask);
-        let b: Tile<E, { [ROWS, BLOCK] }> =
-            half::<E, ROWS, BLOCK, UNIT, EXACT>(from, from_rows, HALF, from_stride, mask);
-        let a: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(a);
-        let b: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(b);
-        let cos: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(cos);
-        let sin: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(sin);
+        let a: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(halves.0);
+        let b: Tile<f32, { [ROWS, BLOCK] }> = convert_tile(halves.1);
         let sin: Tile<f32, { [ROWS, BLOCK] }> = if BACK {
             let other: Tile<f32, { [ROWS, BLOCK] }> = negf(sin);
             other
@@ -116,9 +140,9 @@ pub mod apply_rope_base {
             sin
         };
         let to_a: PointerTile<*mut E, { [ROWS, BLOCK] }> =
-            row_pointers::<E, ROWS, BLOCK, UNIT>(to, to_rows, 0i32, to_stride);
+            row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, 0i32, stride);
         let to_b: PointerTile<*mut E, { [ROWS, BLOCK] }> =
-            row_pointers::<E, ROWS, BLOCK, UNIT>(to, to_rows, HALF, to_stride);
+            row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, HALF, stride);
         let y: Tile<f32, { [ROWS, BLOCK] }> = fma(a, cos, negf(b * sin), rounding::NearestEven, ftz::Disabled);
         let z: Tile<f32, { [ROWS, BLOCK] }> = fma(b, cos, a * sin, rounding::NearestEven, ftz::Disabled);
         let y: Tile<E, { [ROWS, BLOCK] }> = convert_tile(y);
@@ -128,8 +152,9 @@ pub mod apply_rope_base {
     }
 
     /// In place on q (B, H, S, D) and k (B, H_kv, S, D); cos and sin are (B, S, at least HALF). Tiles of ROWS rows, of
-    /// them HEADS heads, BLOCK >= HALF columns, all powers of two. Grid: (tiles of heads of q and k, of positions, B),
-    /// FAR: (.., y, z), y * z at least the last two's product. UNIT: last strides are 1. EXACT: no tile overhangs.
+    /// them HEADS heads, for k of K_ROWS and K_HEADS, with as many positions; BLOCK >= HALF columns; all powers of two.
+    /// Grid: (tiles of heads, of positions, B), FAR: (.., y, z), y * z at least the last two's product. UNIT: last
+    /// strides are 1. EXACT: no tile overhangs.
     #[tile::entry(unchecked_accesses = true)]
     #[tile::flattened(q = 4, k = 4, cos = 3, sin = 3)]
     pub unsafe fn rope_in_place<
@@ -137,6 +162,8 @@ pub mod apply_rope_base {
         C: ElementType,
         const ROWS: i32,
         const HEADS: i32,
+        const K_ROWS: i32,
+        const K_HEADS: i32,
         const BLOCK: i32,
         const HALF: i32,
         const UNIT: bool,
@@ -178,27 +205,28 @@ pub mod apply_rope_base {
     ) {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let at: (i32, i32, i32) = placed::<FAR>(q_n0, q_n2, ROWS / HEADS);
-        let there: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
-        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(cos);
-        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, cos_s0, at.1, cos_s1, 0i32, 0i32);
-        let c: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
-        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(sin);
-        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, sin_s0, at.1, sin_s1, 0i32, 0i32);
-        let s: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
-        let q_tiles: i32 = (q_n1 + HEADS - 1i32) / HEADS;
-        if pid.0 < q_tiles {
-            let head: i32 = pid.0 * HEADS;
-            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, q_n1 - head, HALF);
-            let base: PointerTile<*mut E, { [] }> = pointer_to_tile(q);
-            let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, q_s0, at.1, q_s2, head, q_s1);
-            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, false>(base, from, q_s3, base, from, q_s3, c, s, mask);
-        } else {
-            let head: i32 = (pid.0 - q_tiles) * HEADS;
-            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, k_n1 - head, HALF);
-            let base: PointerTile<*mut E, { [] }> = pointer_to_tile(k);
-            let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, k_s0, at.1, k_s2, head, k_s1);
-            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, false>(base, from, k_s3, base, from, k_s3, c, s, mask);
-        }
+        let q_head: i32 = pid.0 * HEADS;
+        let q_mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, q_n1 - q_head, HALF);
+        let q_base: PointerTile<*mut E, { [] }> = pointer_to_tile(q);
+        let q_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, q_s0, at.1, q_s2, q_head, q_s1);
+        let q_halves: (Tile<E, { [ROWS, BLOCK] }>, Tile<E, { [ROWS, BLOCK] }>) =
+            halves::<E, ROWS, BLOCK, HALF, UNIT, EXACT>(q_base, q_rows, q_s3, q_mask);
+        let q_cos: Tile<f32, { [ROWS, BLOCK] }> =
+            table::<C, ROWS, HEADS, BLOCK, HALF, UNIT, EXACT>(cos, (cos_s0, cos_s1, cos_s2), at);
+        let q_sin: Tile<f32, { [ROWS, BLOCK] }> =
+            table::<C, ROWS, HEADS, BLOCK, HALF, UNIT, EXACT>(sin, (sin_s0, sin_s1, sin_s2), at);
+        let k_head: i32 = pid.0 * K_HEADS;
+        let k_mask: Tile<bool, { [K_ROWS, BLOCK] }> = exist::<K_ROWS, K_HEADS, BLOCK>(at.2, k_n1 - k_head, HALF);
+        let k_base: PointerTile<*mut E, { [] }> = pointer_to_tile(k);
+        let k_rows: Tile<i64, { [K_ROWS] }> = rows::<K_ROWS, K_HEADS>(at.0, k_s0, at.1, k_s2, k_head, k_s1);
+        let k_halves: (Tile<E, { [K_ROWS, BLOCK] }>, Tile<E, { [K_ROWS, BLOCK] }>) =
+            halves::<E, K_ROWS, BLOCK, HALF, UNIT, EXACT>(k_base, k_rows, k_s3, k_mask);
+        let k_cos: Tile<f32, { [K_ROWS, BLOCK] }> =
+            table::<C, K_ROWS, K_HEADS, BLOCK, HALF, UNIT, EXACT>(cos, (cos_s0, cos_s1, cos_s2), at);
+        let k_sin: Tile<f32, { [K_ROWS, BLOCK] }> =
+            table::<C, K_ROWS, K_HEADS, BLOCK, HALF, UNIT, EXACT>(sin, (sin_s0, sin_s1, sin_s2), at);
+        rotate::<E, ROWS, BLOCK, HALF, UNIT, EXACT, false>(q_base, q_rows, q_s3, q_halves, q_cos, q_sin, q_mask);
+        rotate::<E, K_ROWS, BLOCK, HALF, UNIT, EXACT, false>(k_base, k_rows, k_s3, k_halves, k_cos, k_sin, k_mask);
     }
 
     /// The rotation back, of gradients dq and dk into others: everything else as in `rope_in_place`.
@@ -209,6 +237,8 @@ pub mod apply_rope_base {
         C: ElementType,
         const ROWS: i32,
         const HEADS: i32,
+        const K_ROWS: i32,
+        const K_HEADS: i32,
         const BLOCK: i32,
         const HALF: i32,
         const UNIT: bool,
@@ -268,34 +298,32 @@ pub mod apply_rope_base {
     ) {
         let pid: (i32, i32, i32) = get_tile_block_id();
         let at: (i32, i32, i32) = placed::<FAR>(dq_n0, dq_n2, ROWS / HEADS);
-        let there: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
-        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(cos);
-        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, cos_s0, at.1, cos_s1, 0i32, 0i32);
-        let c: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, cos_s2, there);
-        let base: PointerTile<*mut C, { [] }> = pointer_to_tile(sin);
-        let from: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, sin_s0, at.1, sin_s1, 0i32, 0i32);
-        let s: Tile<C, { [ROWS, BLOCK] }> = half::<C, ROWS, BLOCK, UNIT, EXACT>(base, from, 0i32, sin_s2, there);
-        let q_tiles: i32 = (dq_n1 + HEADS - 1i32) / HEADS;
-        if pid.0 < q_tiles {
-            let head: i32 = pid.0 * HEADS;
-            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, dq_n1 - head, HALF);
-            let to: PointerTile<*mut E, { [] }> = pointer_to_tile(grad_q);
-            let to_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_q_s0, at.1, grad_q_s2, head, grad_q_s1);
-            let from: PointerTile<*mut E, { [] }> = pointer_to_tile(dq);
-            let from_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dq_s0, at.1, dq_s2, head, dq_s1);
-            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, true>(
-                to, to_rows, grad_q_s3, from, from_rows, dq_s3, c, s, mask,
-            );
-        } else {
-            let head: i32 = (pid.0 - q_tiles) * HEADS;
-            let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, dk_n1 - head, HALF);
-            let to: PointerTile<*mut E, { [] }> = pointer_to_tile(grad_k);
-            let to_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_k_s0, at.1, grad_k_s2, head, grad_k_s1);
-            let from: PointerTile<*mut E, { [] }> = pointer_to_tile(dk);
-            let from_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dk_s0, at.1, dk_s2, head, dk_s1);
-            rotate::<E, C, ROWS, BLOCK, HALF, UNIT, EXACT, true>(
-                to, to_rows, grad_k_s3, from, from_rows, dk_s3, c, s, mask,
-            );
-        }
+        let q_head: i32 = pid.0 * HEADS;
+        let q_mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, dq_n1 - q_head, HALF);
+        let q_base: PointerTile<*mut E, { [] }> = pointer_to_tile(dq);
+        let q_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, dq_s0, at.1, dq_s2, q_head, dq_s1);
+        let q_halves: (Tile<E, { [ROWS, BLOCK] }>, Tile<E, { [ROWS, BLOCK] }>) =
+            halves::<E, ROWS, BLOCK, HALF, UNIT, EXACT>(q_base, q_rows, dq_s3, q_mask);
+        let q_cos: Tile<f32, { [ROWS, BLOCK] }> =
+            table::<C, ROWS, HEADS, BLOCK, HALF, UNIT, EXACT>(cos, (cos_s0, cos_s1, cos_s2), at);
+        let q_sin: Tile<f32, { [ROWS, BLOCK] }> =
+            table::<C, ROWS, HEADS, BLOCK, HALF, UNIT, EXACT>(sin, (sin_s0, sin_s1, sin_s2), at);
+        let k_head: i32 = pid.0 * K_HEADS;
+        let k_mask: Tile<bool, { [K_ROWS, BLOCK] }> = exist::<K_ROWS, K_HEADS, BLOCK>(at.2, dk_n1 - k_head, HALF);
+        let k_base: PointerTile<*mut E, { [] }> = pointer_to_tile(dk);
+        let k_rows: Tile<i64, { [K_ROWS] }> = rows::<K_ROWS, K_HEADS>(at.0, dk_s0, at.1, dk_s2, k_head, dk_s1);
+        let k_halves: (Tile<E, { [K_ROWS, BLOCK] }>, Tile<E, { [K_ROWS, BLOCK] }>) =
+            halves::<E, K_ROWS, BLOCK, HALF, UNIT, EXACT>(k_base, k_rows, dk_s3, k_mask);
+        let k_cos: Tile<f32, { [K_ROWS, BLOCK] }> =
+            table::<C, K_ROWS, K_HEADS, BLOCK, HALF, UNIT, EXACT>(cos, (cos_s0, cos_s1, cos_s2), at);
+        let k_sin: Tile<f32, { [K_ROWS, BLOCK] }> =
+            table::<C, K_ROWS, K_HEADS, BLOCK, HALF, UNIT, EXACT>(sin, (sin_s0, sin_s1, sin_s2), at);
+        let q_base: PointerTile<*mut E, { [] }> = pointer_to_tile(grad_q);
+        let q_rows: Tile<i64, { [ROWS] }> = rows::<ROWS, HEADS>(at.0, grad_q_s0, at.1, grad_q_s2, q_head, grad_q_s1);
+        rotate::<E, ROWS, BLOCK, HALF, UNIT, EXACT, true>(q_base, q_rows, grad_q_s3, q_halves, q_cos, q_sin, q_mask);
+        let k_base: PointerTile<*mut E, { [] }> = pointer_to_tile(grad_k);
+        let k_rows: Tile<i64, { [K_ROWS] }> =
+            rows::<K_ROWS, K_HEADS>(at.0, grad_k_s0, at.1, grad_k_s2, k_head, grad_k_s1);
+        rotate::<E, K_ROWS, BLOCK, HALF, UNIT, EXACT, true>(k_base, k_rows, grad_k_s3, k_halves, k_cos, k_sin, k_mask);
     }
 }
