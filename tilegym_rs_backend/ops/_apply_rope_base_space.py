@@ -103,7 +103,7 @@ def _launch(kernel: str, problem: Either, config: Config, tensors: dict[str, Ten
 
 
 def _heads(problem: Either, heads: int) -> tuple[int, int]:
-    """Return the tiles that cover the heads with so many of q each, and how many of k, at most as many, go with them."""
+    """Return the tiles that cover all heads with so many of q each, and how many of k, at most as many, go with it."""
     q_heads, k_heads = problem.q.shape[1], problem.k.shape[1]
     tiles = ceil_div(max(q_heads, k_heads), heads)
     return tiles, next_power_of_2(max(ceil_div(k_heads, tiles), 1))
