@@ -186,7 +186,7 @@ def _blocks(problem: Either, rows: int, heads: int) -> int:
 
 def _resident(problem: Either, rows: int, heads: int) -> int:
     """Return how many blocks a multiprocessor holds, by the vectors of q and k that a thread has (of registers read off
-    cubins: 56 to 63 for 2.5, 92 to 96 for 4 and 5, 123 for 8)."""
+    cubins: 64 for 2.5 with the hint, 68 without, 92 to 96 for 4 and 5, 123 for 8)."""
     vectors = rows / _rows_of_a_vector(problem) * (1 + _heads(problem, heads)[1] / heads)
     return 8 if vectors <= 2.5 else 5 if vectors <= 5 else 4
 

@@ -204,6 +204,32 @@ pub mod memory {
         unsafe { store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, Latency::<0>) };
     }
 
+    /// `store_masked` behind what `token` stands for.
+    pub fn store_behind<E: ElementType, const ROWS: i32, const COLS: i32, const EXACT: bool>(
+        to: PointerTile<*mut E, { [ROWS, COLS] }>,
+        value: Tile<E, { [ROWS, COLS] }>,
+        mask: Tile<bool, { [ROWS, COLS] }>,
+        token: Token,
+    ) {
+        if EXACT {
+            unsafe {
+                store_ptr_tko(to, value, ordering::Weak, None::<scope::TileBlock>, None, Some(token), Latency::<0>)
+            };
+        } else {
+            unsafe {
+                store_ptr_tko(
+                    to,
+                    value,
+                    ordering::Weak,
+                    None::<scope::TileBlock>,
+                    Some(mask),
+                    Some(token),
+                    Latency::<0>,
+                )
+            };
+        }
+    }
+
     /// `store_where`, but EXACT promises that the mask is true throughout.
     pub fn store_masked<E: ElementType, const ROWS: i32, const COLS: i32, const EXACT: bool>(
         to: PointerTile<*mut E, { [ROWS, COLS] }>,

@@ -8,4 +8,5 @@ pub mod gated;
 pub mod layer_norms;
 pub mod memory;
 pub mod moments;
+pub mod rotary;
 pub mod rows;
