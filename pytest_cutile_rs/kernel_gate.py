@@ -231,7 +231,7 @@ def _sides(kernel: Any, grid: Sequence[int], args: tuple[Any, ...]) -> dict[str,
     rust = ported(kernel)
     return {
         PEER: lambda: ct.launch(torch.cuda.current_stream(), tuple(grid), kernel, args),
-        SUBJECT: lambda: rust.launch(None, tuple(grid), args),
+        SUBJECT: lambda: rust.launch(torch.cuda.current_stream(), tuple(grid), args),
     }
 
 

@@ -218,13 +218,22 @@ def spec_text(library: Library, token: int) -> str:
 
 def load(library: Library, token: int, target: Target) -> None:
     """Make the specialization's machine code present on the target's device, compiling it if no store has it."""
-    import torch
-
     from . import artifacts
 
     if library.lib.cutile_loaded(token, target.index) == 1:
         return
     text = spec_text(library, token)
+    refuse_under_capture(text)
+    image = artifacts.cubin(library, token, target.arch)
+    rc = int(library.lib.cutile_load(token, target.index, image, len(image)))
+    if rc:
+        library.fail(rc, f"loading {text} on cuda:{target.index}")
+
+
+def refuse_under_capture(text: str) -> None:
+    """Raise CaptureError, naming a specialization by its text, if the current stream captures a CUDA graph."""
+    import torch
+
     if torch.cuda.is_current_stream_capturing():
         raise CaptureError(
             f"a CUDA graph is being captured and this kernel is not loaded yet: {text}. Loading is not allowed under "
@@ -232,10 +241,6 @@ def load(library: Library, token: int, target: Target) -> None:
             "tilegym_rs_backend.warmup(op, shapes, dtypes), or `tilegym-rs warmup OP`",
             rc=1,
         )
-    image = artifacts.cubin(library, token, target.arch)
-    rc = int(library.lib.cutile_load(token, target.index, image, len(image)))
-    if rc:
-        library.fail(rc, f"loading {text} on cuda:{target.index}")
 
 
 class _Call:

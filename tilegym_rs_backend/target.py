@@ -124,9 +124,20 @@ def _device(index: int) -> Target:
     import torch
 
     properties = torch.cuda.get_device_properties(index)
-    arch = os.environ.get("TILEGYM_RS_ARCH") or f"sm_{properties.major}{properties.minor}"
-    check_arch(arch, "TILEGYM_RS_ARCH" if os.environ.get("TILEGYM_RS_ARCH") else f"cuda:{index}, {properties.name},")
+    arch = arch_of((properties.major, properties.minor), f"cuda:{index}, {properties.name},")
     return _devices.setdefault(index, Target(arch, properties.multi_processor_count, index))
+
+
+def arch_of(capability: tuple[int, int], what: str) -> str:
+    """Return the architecture to compile for on a device of a compute capability: TILEGYM_RS_ARCH, or its own.
+
+    Raises:
+        ToolchainError: tileiras does not know it; the message calls the device ``what``.
+    """
+    chosen = os.environ.get("TILEGYM_RS_ARCH")
+    arch = chosen or "sm_{}{}".format(*capability)
+    check_arch(arch, "TILEGYM_RS_ARCH" if chosen else what)
+    return arch
 
 
 def recording_target() -> Target | None:

@@ -128,18 +128,3 @@ def test_a_raising_block_leaves_no_answers(module):
         notes.run(lambda: 1 // 0)
     with pytest.raises((TypeError, RuntimeError)):
         module.launch(None, (1,), "kernel", ())
-
-
-def test_options_that_differ_by_target_have_a_key():
-    from tilegym_rs_backend.port.redirect import _options_key
-
-    @ct.kernel(occupancy=ct.ByTarget(sm_90=2, default=1))
-    def kernel(x):
-        pass
-
-    @ct.kernel(occupancy=ct.ByTarget(sm_90=4, default=1))
-    def other(x):
-        pass
-
-    keys = {_options_key(kernel), _options_key(kernel), _options_key(other)}
-    assert len(keys) == 2

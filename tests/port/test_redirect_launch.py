@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A redirected launch: which plan it finds, what it is given, and how little Python lies in between."""
+"""A redirected launch: whom it is given to, when it goes by a plan, and how little Python lies in between."""
 
 from __future__ import annotations
 
+import gc
+import re
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -11,48 +14,200 @@ import pytest
 torch = pytest.importorskip("torch")
 ct = pytest.importorskip("cuda.tile")
 
+from tilegym_rs_backend.errors import CaptureError  # noqa: E402
+from tilegym_rs_backend.errors import CompileError  # noqa: E402
 from tilegym_rs_backend.port import intercept  # noqa: E402
+from tilegym_rs_backend.port import planned as planning  # noqa: E402
 from tilegym_rs_backend.port import redirect as module  # noqa: E402
+from tilegym_rs_backend.port.entries import Entry  # noqa: E402
+from tilegym_rs_backend.port.signature import signature  # noqa: E402
+from tilegym_rs_backend.port.twin import ATTRIBUTE  # noqa: E402
+from tilegym_rs_backend.port.twin import options_key  # noqa: E402
 
-MOST_CALLS = 4
-"""Python functions per known launch: the one in ct.launch's place, Redirect.launch, the plan's, and one to spare."""
-
-
-@ct.kernel(occupancy=2)
-def kernel(out, x, n: int, eps: float, BLOCK: ct.Constant[int]):
-    pass
-
-
-class Kernels:
-    """Plans that note what they are called with."""
-
-    def __init__(self) -> None:
-        self.planned: list[object] = []
-        self.launched: list[tuple[object, tuple[int, ...]]] = []
-
-    def bound(self, launch, target):
-        self.planned.append(launch)
-        return (lambda *pointers: self.launched.append((launch, pointers))), (1, 0)
+MOST_CALLS = 2
+"""Python functions per known launch: the one in ct.launch's place, and Redirect.launch."""
+ARGUMENTS = (("tensor", 0, 0), ("tensor", 1, 0), ("scalar", 2, 0), ("scalar", 3, 0))
+PARAMETERS = [
+    {"name": "out", "kind": "tensor", "rank": 2},
+    {"name": "x", "kind": "tensor", "rank": 2},
+    {"name": "n", "kind": "scalar", "type": "i32"},
+    {"name": "eps", "kind": "scalar", "type": "f32"},
+]
+SIZES = (8, 4, 4, 4, 4) * 2 + (4, 4)
 
 
 @pytest.fixture
-def kernels(monkeypatch):
-    monkeypatch.setattr(module, "target_of_device", lambda index: SimpleNamespace(arch="sm_90"))
-    return Kernels()
+def kernel():
+    @ct.kernel(occupancy=2)
+    def found(out, x, n: int, eps: float, BLOCK: ct.Constant[int]):
+        pass
+
+    return found
 
 
-def launch(redirect, *, grid=(4, 1, 1), which=kernel, n=3, eps=0.5, rows=4, offset=0, dtype=torch.float32):
+class World:
+    """Translations, the stores, and a launcher as cuTile Python's: it asks a twin for what it has not seen."""
+
+    def __init__(self) -> None:
+        self.entry_of = Entry("found", ARGUMENTS, {})
+        self.sizes = SIZES
+        self.capability = (9, 0)
+        self.translated: list[object] = []
+        self.handed: list[tuple[object, ...]] = []
+        self.launched: list[tuple[object, ...]] = []
+        self.planned: list[tuple[object, tuple[int, ...]]] = []
+        self._has: set[object] = set()
+
+    def entry(self, launch):
+        self.translated.append(launch)
+        return self.entry_of
+
+    def recorded(self, launch, entry):
+        library = SimpleNamespace(kernel=lambda name: {"params": PARAMETERS})
+        return SimpleNamespace(library=library, token=len(self.translated), spec_text="found [..]")
+
+    def bound(self, launch, target):
+        return (lambda *pointers: self.planned.append((launch, pointers))), (1, 0)
+
+    def launcher(self, stream, grid, twin, args, **options):
+        described = module.described(self.kernel, grid, args, "sm_90")
+        facts = signature(described)
+        key = (twin, repr(facts.parameters), self.capability)
+        if key not in self._has:
+            self.handed.append(twin._compile(facts, None, self.capability))
+            self._has.add(key)
+        if 0 in grid:
+            raise RuntimeError("Failed to launch cuTile kernel: invalid argument")
+        self.launched.append((stream, grid, args, options))
+
+
+@pytest.fixture
+def world(monkeypatch, kernel):
+    found = World()
+    found.kernel = kernel
+
+    def read(image):
+        return SimpleNamespace(only=lambda: SimpleNamespace(symbol="found_entry", parameters=found.sizes))
+
+    monkeypatch.setattr(module, "launcher", lambda: found.launcher)
+    monkeypatch.setattr(module, "read_cubin", read)
+    monkeypatch.setattr(module.artifacts, "cubin", lambda library, token, arch: f"{arch} {token}".encode())
+    monkeypatch.setattr(planning, "target_of_device", lambda index: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.delenv("TILEGYM_RS_ARCH", raising=False)
+    return found
+
+
+def arguments(*, n=3, eps=0.5, rows=4, offset=0, dtype=torch.float32):
     x = torch.zeros(rows * 8 + offset, dtype=dtype)[offset:].view(rows, 8)
-    out = torch.empty_like(x)
-    redirect.launch(None, grid, which, (out, x, n, eps, 64))
-    return x.data_ptr(), out.data_ptr()
+    return torch.empty_like(x), x, n, eps, 64
 
 
-def test_a_known_launch_is_given_its_own_addresses(kernels):
-    redirect = module.Redirect(kernels)
-    addresses = [launch(redirect) for _ in range(3)]
-    assert len(kernels.planned) == 1
-    assert [pointers for _, pointers in kernels.launched] == addresses
+def test_a_launch_is_the_launchers_and_its_code_is_asked_for_once(world, kernel):
+    redirect = module.Redirect(world)
+    args = arguments()
+    for _ in range(3):
+        redirect.launch("stream", (4, 1, 1), kernel, args)
+    redirect.launch("other", (5,), kernel, args, programmatic_dependent_launch=True)
+    assert world.launched == [("stream", (4, 1, 1), args, {})] * 3 + [
+        ("other", (5,), args, {"programmatic_dependent_launch": True})
+    ]
+    assert world.handed == [(b"sm_90 1", "found_entry", None, ())]
+    assert world.planned == []
+
+
+def test_each_signature_and_capability_is_asked_for(world, kernel):
+    redirect = module.Redirect(world)
+    for args in (arguments(), arguments(rows=16), arguments(offset=1), arguments(rows=5), arguments(n=7)):
+        redirect.launch(None, (4,), kernel, args)
+    world.capability = (10, 0)
+    redirect.launch(None, (4,), kernel, arguments())
+    assert [cubin for cubin, *_ in world.handed] == [b"sm_90 1", b"sm_90 2", b"sm_90 3", b"sm_100 4"]
+    assert [launch.arch for launch in world.translated] == ["sm_90"] * 3 + ["sm_100"]
+
+
+def test_a_kernel_that_is_made_for_each_call_is_not_compiled_again(world, kernel):
+    redirect = module.Redirect(world)
+    for occupancy in (4, 4, 8, 4):
+        redirect.launch(None, (1,), kernel.replace_hints(occupancy=occupancy), arguments())
+    assert [launch.hints["occupancy"] for launch in world.translated] == [4, 8]
+
+
+def test_a_function_and_its_twins_can_be_forgotten(world):
+    @ct.kernel
+    def short_lived(out, x, n: int, eps: float, BLOCK: ct.Constant[int]):
+        pass
+
+    gone = weakref.ref(short_lived._annotated_function.pyfunc)
+    world.kernel = short_lived
+    module.Redirect(world).launch(None, (1,), short_lived, arguments())
+    twin = getattr(short_lived, ATTRIBUTE)
+    assert twin is not short_lived
+    world.kernel = None
+    world.translated.clear()
+    del short_lived
+    gc.collect()
+    assert gone() is None
+
+
+WRONG = {
+    "words in another order": {"entry_of": Entry("found", (ARGUMENTS[1], ARGUMENTS[0], *ARGUMENTS[2:]), {})},
+    "a scalar that is another's": {"entry_of": Entry("found", (*ARGUMENTS[:3], ("scalar", 2, 0)), {})},
+    "a parameter too few in the machine code": {"sizes": SIZES[:-1]},
+    "a parameter of another size": {"sizes": (*SIZES[:-1], 8)},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_code_that_takes_other_words_goes_by_a_plan(world, kernel, wrong):
+    vars(world).update(wrong)
+    redirect = module.Redirect(world)
+    args = arguments()
+    for _ in range(2):
+        redirect.launch(None, (4,), kernel, args)
+    assert (world.handed, world.launched) == ([], [])
+    assert [pointers for _, pointers in world.planned] == [(args[1].data_ptr(), args[0].data_ptr())] * 2
+    assert len(world.translated) == 1  # that it does not fit is found out once
+    assert not hasattr(kernel, ATTRIBUTE)
+
+
+def test_a_launcher_that_sees_other_facts_than_our_key_goes_by_a_plan(world, kernel, monkeypatch):
+    monkeypatch.setattr(module, "signature", lambda launch: signature(launch, singleton_extents=False))
+    redirect = module.Redirect(world)
+    redirect.launch(None, (4,), kernel, arguments(rows=1))
+    assert len(world.planned) == 1
+
+
+def test_no_blocks_launch_nothing_and_other_failures_are_told(world, kernel, monkeypatch):
+    redirect = module.Redirect(world)
+    redirect.launch(None, (0, 1, 1), kernel, arguments())
+    assert world.launched == world.planned == []
+    monkeypatch.setattr(redirect, "_launcher", lambda *_: (_ for _ in ()).throw(RuntimeError("lost")))
+    with pytest.raises(RuntimeError, match="lost"):
+        redirect.launch(None, (4,), kernel, arguments())
+
+
+def test_a_graph_that_is_captured_needs_code_that_is_loaded(world, kernel, monkeypatch):
+    redirect = module.Redirect(world)
+    redirect.launch(None, (4,), kernel, arguments())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    redirect.launch(None, (4,), kernel, arguments())
+    with pytest.raises(CaptureError, match=re.escape("not loaded yet: found [..]")):
+        redirect.launch(None, (4,), kernel, arguments(offset=1))
+    assert len(world.handed) == 1
+
+
+def test_an_error_comes_out_as_it_is_and_the_next_call_tries_again(world, kernel, monkeypatch):
+    redirect = module.Redirect(world)
+    error = CompileError("refused")
+    monkeypatch.setattr(world, "recorded", lambda *_: (_ for _ in ()).throw(error))
+    for _ in range(2):
+        with pytest.raises(CompileError) as raised:
+            redirect.launch(None, (4,), kernel, arguments())
+        assert raised.value is error
+    monkeypatch.delattr(world, "recorded")
+    redirect.launch(None, (4,), kernel, arguments())
+    assert len(world.launched) == 1
 
 
 @pytest.mark.parametrize(
@@ -67,35 +222,33 @@ def test_a_known_launch_is_given_its_own_addresses(kernels):
         {"rows": 5},
         {"offset": 1},
         {"dtype": torch.float16},
-        {"which": kernel.replace_hints(occupancy=4)},
+        {"occupancy": 4},
     ],
-    ids=lambda other: next(iter(other)) + ("" if "which" in other else f"={next(iter(other.values()))}"),
+    ids=lambda other: "=".join(map(str, next(iter(other.items())))),
 )
-def test_what_decides_a_plan_is_in_its_key(kernels, other):
-    redirect = module.Redirect(kernels)
-    launch(redirect, n=1 if other.get("n") is True else 3)
-    launch(redirect, **other)
-    assert len(kernels.planned) == 2
+def test_what_decides_a_plan_is_in_its_key(world, kernel, other):
+    made = []
+    world.bound = lambda launch, target: (made.append(launch) or (lambda *_: None), (1, 0))
+    planned = planning.Planned(world)
+    planned.launch((4, 1, 1), kernel, arguments(n=1 if other.get("n") is True else 3))
+    which = kernel.replace_hints(occupancy=other.pop("occupancy")) if "occupancy" in other else kernel
+    grid = other.pop("grid", (4, 1, 1))
+    for _ in range(2):
+        planned.launch(grid, which, arguments(**other))
+    assert len(made) == 2
 
 
-def test_a_kernel_that_is_made_for_each_call_finds_its_plan(kernels):
-    redirect = module.Redirect(kernels)
-    for _ in range(3):
-        launch(redirect, which=kernel.replace_hints(occupancy=4))
-    assert len(kernels.planned) == 1
-
-
-def test_lists_go_as_tables_that_live_until_the_launch(kernels):
+def test_a_planned_list_goes_as_a_table_that_lives_until_the_launch(world):
     @ct.kernel
     def adds(xs, out, n: int, eps: float, BLOCK: ct.Constant[int]):
         pass
 
-    redirect = module.Redirect(kernels)
     seen = []
-    kernels.bound = lambda *_: ((lambda out, table: seen.append(read_words(table, 10))), (1, 0))
+    planned = planning.Planned(world)
+    world.bound = lambda *_: ((lambda out, table: seen.append((table % 16, read_words(table, 10)))), (1, 0))
     tensors, out = [torch.zeros(2, 8), torch.zeros(3, 8)], torch.zeros(8)
-    redirect.launch(None, (1,), adds, (tensors, out, 3, 0.5, 64))
-    assert seen == [[word for t in tensors for word in (t.data_ptr(), *t.shape, *t.stride())]]
+    planned.launch((1,), adds, (tensors, out, 3, 0.5, 64))
+    assert seen == [(8, [word for t in tensors for word in (t.data_ptr(), *t.shape, *t.stride())])]
 
 
 def read_words(address, count):
@@ -104,20 +257,33 @@ def read_words(address, count):
     return list((ctypes.c_int64 * count).from_address(address))
 
 
-def test_little_python_lies_between_an_op_and_its_plan(kernels):
-    redirect = module.Redirect(kernels)
+def test_options_that_differ_by_target_have_a_key():
+    @ct.kernel(occupancy=ct.ByTarget(sm_90=2, default=1))
+    def one(x):
+        pass
+
+    @ct.kernel(occupancy=ct.ByTarget(sm_90=4, default=1))
+    def other(x):
+        pass
+
+    assert len({options_key(one), options_key(one), options_key(other)}) == 2
+
+
+def test_little_python_lies_between_an_op_and_the_launcher(world, kernel):
+    redirect = module.Redirect(world)
     intercept.install()
-    x, out = torch.zeros(4, 8), torch.zeros(4, 8)
+    args = arguments()
     entered = []
 
     def op():
-        ct.launch(None, (4, 1, 1), kernel, (out, x, 3, 0.5, 64))
+        ct.launch(None, (4, 1, 1), kernel, args)
+        redirect._launcher = "".format  # in C, as the launcher is
         sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
         try:
-            ct.launch(None, (4, 1, 1), kernel, (out, x, 3, 0.5, 64))
+            ct.launch(None, (4, 1, 1), kernel, args)
         finally:
             sys.setprofile(None)
 
     intercept.answered(redirect, op, (), {})
-    assert len(kernels.launched) == 2
+    assert len(world.launched) == 1
     assert len(entered) <= MOST_CALLS, entered

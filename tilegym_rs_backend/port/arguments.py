@@ -24,7 +24,7 @@ def argument(value: Any, kind: str, axis: int) -> Any:
     """Return what `bind` is given for one parameter of a kind (see `translate.parameters.Parameter`)."""
     if kind == "list":
         words = len(value) * (1 + 2 * value[0].ndim)
-        return TensorMeta((words,), (1,), torch_dtype("i64"), True)
+        return TensorMeta((words,), (1,), torch_dtype("i64"), False)
     if kind in ("tensor", "pointer"):
         meta = meta_of(value)
         # Beyond the descriptor's rank the address alone is one, and the rest comes as scalars.
@@ -62,11 +62,15 @@ def with_tables(arguments: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def table_of(tensors: list[Any]) -> Any:
-    """Return the words of a list of tensors (address, extents, strides of each), on their device."""
+    """Return the words of a list of tensors (address, extents, strides of each), on their device.
+
+    They begin 8 bytes beyond a multiple of 16: cuTile Python lays the tables of a launch one behind another, so its
+    kernels know nothing more of their addresses, and no translation assumes more.
+    """
     import torch
 
-    rows = [[t.data_ptr() if not t.is_meta else 0, *t.shape, *t.stride()] for t in tensors]
-    return torch.tensor(rows, dtype=torch.int64).to(tensors[0].device)
+    words = [word for t in tensors for word in (0 if t.is_meta else t.data_ptr(), *t.shape, *t.stride())]
+    return torch.tensor([0, *words], dtype=torch.int64).to(tensors[0].device)[1:]
 
 
 def undescribed(arguments: Sequence[Any]) -> list[Any]:

@@ -11,7 +11,6 @@ from ..artifacts import assemble
 from ..artifacts import bytecode as stored_bytecode
 from ..errors import CompileError
 from ..errors import LaunchError
-from ..target import recorder_target
 from ..tile_ir import verdict as tile_ir_verdict
 from ..tile_ir.cubin import read_cubin
 from ..tile_ir.machine_code import Sameness
@@ -112,10 +111,7 @@ def translated_bytecode(kernels: PortedKernels, launch: CapturedLaunch, entry: E
     Raises:
         CompileError, LaunchError: the front end, or the entry, refuses the launch.
     """
-    target = recorder_target(launch.arch)
-    run, positions = kernels.bound(launch, target, entry)
-    run(*(0 for _ in positions))
-    recorded = target.recorded[-1]
+    recorded = kernels.recorded(launch, entry)
     return stored_bytecode(recorded.library, recorded.token, launch.arch)
 
 

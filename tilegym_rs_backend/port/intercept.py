@@ -9,13 +9,21 @@ computed on a thread of autograd's, later: nodes that were made inside ``answere
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 from typing import Protocol
 
-_local = threading.local()
+
+class _Local(threading.local):
+    """What answers the calling thread's launches."""
+
+    answers: Answers | None = None
+
+
+_local = _Local()
 _lock = threading.Lock()
 _MARK = "_tilegym_rs_intercepted"
 _CTX = "_tilegym_rs_answers"
@@ -34,12 +42,20 @@ class Answers(Protocol):
         """Call ``function`` with this in force, and return what it returns."""
 
 
+class LaunchesItself:
+    """A kernel object for ``ct.launch`` that is no cuTile Python kernel, and knows how to launch itself."""
+
+    def launch(self, stream: Any, grid: Any, args: Any, **options: Any) -> None:
+        """See ``cuda.tile.launch``."""
+        raise NotImplementedError
+
+
 def answered(answers: Answers, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call ``function`` while ``answers`` stand in for the calling thread's launches and tuner; may be nested.
 
     One Python frame, because this is on the way of every redirected op.
     """
-    before = getattr(_local, "answers", None)
+    before = _local.answers
     _local.answers = answers
     try:
         return function(*args, **kwargs)
@@ -74,15 +90,28 @@ def _unwrapped(function: Any) -> Any:
     return getattr(function, _MARK, function)
 
 
-def _wrapper(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        answers = getattr(_local, "answers", None)
-        if answers is not None:
-            return getattr(answers, name)(*args, **kwargs)
-        rust = getattr(args[2], "original", None) if name == "launch" and len(args) == 4 else None
-        return original(*args, **kwargs) if rust is None else args[2].launch(args[0], args[1], args[3])
+def launcher() -> Callable[..., Any]:
+    """Return cuTile Python's own ``launch``, whatever stands in its place."""
+    import cuda.tile as ct
 
+    found: Callable[..., Any] = inspect.unwrap(ct.launch)
+    return found
+
+
+def _wrapper(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def launch(stream: Any, grid: Any, kernel: Any, args: Any, /, **options: Any) -> Any:
+        answers = _local.answers
+        if answers is not None:
+            return answers.launch(stream, grid, kernel, args, **options)
+        if isinstance(kernel, LaunchesItself):
+            return kernel.launch(stream, grid, args, **options)
+        return original(stream, grid, kernel, args, **options)
+
+    def exhaustive_search(*args: Any, **options: Any) -> Any:
+        answers = _local.answers
+        return (original if answers is None else answers.exhaustive_search)(*args, **options)
+
+    call = functools.wraps(original)({"launch": launch, "exhaustive_search": exhaustive_search}[name])
     setattr(call, _MARK, original)
     return call
 
@@ -105,7 +134,7 @@ def _remember_in_nodes(names: dict[str, Any]) -> None:
 def _forward(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        setattr(ctx, _CTX, getattr(_local, "answers", None))
+        setattr(ctx, _CTX, _local.answers)
         return original(ctx, *args, **kwargs)
 
     return forward

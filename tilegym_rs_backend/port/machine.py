@@ -139,6 +139,7 @@ class Patches:
             answers = self.answers
             return original(*args, **kwargs) if answers is None else answers[key](*args, **kwargs)
 
+        call.__wrapped__ = original  # type: ignore[attr-defined]
         call.__name__ = call.__qualname__ = getattr(original, "__name__", key)
         call.__doc__ = getattr(original, "__doc__", None)
         return call

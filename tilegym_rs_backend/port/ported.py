@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 from ..cpu import of_translations
 from ..errors import CompileError
 from ..launch import bind
+from ..target import Recorded
 from ..target import Target
+from ..target import recorder_target
 from . import files
 from .arguments import ADDRESSES
 from .arguments import argument
@@ -115,6 +117,13 @@ class PortedKernels:
         pointers = tuple(index for kind, index, _ in entry.arguments if kind in ADDRESSES)
         options = {**entry.constants, **hints_of(launch)}
         return bind(self.crate.library(), target, entry.name, launch.grid, *arguments, **options), pointers
+
+    def recorded(self, launch: CapturedLaunch, entry: Entry | None = None) -> Recorded:
+        """Return what a launch's translation is, for the launch's architecture; arguments as for `bound`."""
+        target = recorder_target(launch.arch)
+        run, positions = self.bound(launch, target, entry)
+        run(*(0 for _ in positions))
+        return target.recorded[-1]
 
     def known(self, key: str) -> Entry | None:
         """Return the entry of a key if it was made before, by any process."""

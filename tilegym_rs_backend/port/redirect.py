@@ -8,83 +8,97 @@ checks, outputs, grids and autograd are the original's, the kernels are Rust.
 from __future__ import annotations
 
 import functools
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ..launch import PLANS
+from .. import artifacts
+from ..launch import refuse_under_capture
 from ..target import Target
+from ..target import arch_of
 from ..target import target_of
 from ..target import target_of_device
-from .arguments import table_of
+from ..tile_ir.cubin import read_cubin
 from .capture import CapturedLaunch
 from .capture import capture
 from .capture import described
 from .capture import patches
 from .intercept import answered
 from .intercept import install
+from .intercept import launcher
+from .passing import words_passed
+from .passing import words_taken
+from .planned import Planned
+from .planned import first_tensor
 from .ported import PortedKernels
 from .ported import carry_out
-
-Plan = tuple[Callable[..., None], tuple[int, ...]]
-_KEY = "_tilegym_rs_key"
-_kernel_keys: dict[Any, object] = {}
+from .signature import signature
+from .twin import Code
+from .twin import Unseen
+from .twin import offered
+from .twin import twin_of
+from .twin import without_twin
 
 
 class Redirect:
-    """Answers launches and the tuner on the GPU (`Answers` of intercept.py)."""
+    """Answers launches and the tuner on the GPU (`Answers` of intercept.py).
+
+    A launch goes to cuTile Python's own launcher, with the kernel's twin in the kernel's place.
+    """
 
     def __init__(self, kernels: PortedKernels) -> None:
-        from torch import Tensor
-
         self.kernels = kernels
-        self._tensor = Tensor
-        self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._lock = threading.Lock()
+        self._launcher = launcher()
+        self._planned = Planned(kernels)
 
     def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> None:
-        """Launch the translation of ``kernel`` on the tensors' device and torch's current stream there.
+        """Launch the translation of ``kernel`` as ``cuda.tile.launch`` launches the original; no blocks, no launch.
 
-        The way of a known launch is straight code: what decides the plan is read off the arguments in one pass.
+        The way of a known launch is straight code.
+
+        Raises:
+            Refused: the kernel has a construct without a Rust form; the message names its Python line.
+            CompileError, BuildError: a compiler refused the translation, or it cannot be built.
+            CaptureError: its code is not loaded, and the current stream captures a CUDA graph.
+            Exception: what the launcher raises for arguments, grids and options that it does not take.
         """
         try:
-            key = [getattr(kernel, _KEY), *grid]
+            twin = kernel._tilegym_rs_twin
         except AttributeError:
-            key = [_remembered(kernel), *grid]
-        addresses = []
-        tables: Any = None
-        for arg in args:
-            if isinstance(arg, self._tensor):
-                address = arg.data_ptr()
-                key += (arg.shape, arg.stride(), arg.dtype, arg.get_device(), address & 15 == 0)
-            elif isinstance(arg, list):
-                table = table_of(arg)
-                tables = (tables, table)  # they live until the launch is made
-                address = table.data_ptr()
-                key.append(_key(arg))
+            twin = twin_of(kernel)
+            if twin is None:
+                return self._planned.launch(grid, kernel, args)
+        try:
+            if options:
+                self._launcher(stream, grid, twin, args, **options)
             else:
-                address = 0
-                key.append(_key(arg) if isinstance(arg, tuple) else (type(arg), arg))
-            addresses.append(address)
-        known = tuple(key)
-        plan = self._plans.get(known)
-        if plan is None:
-            plan = self._planned(known, kernel, grid, tuple(args))
-        run, positions = plan
-        run(*[addresses[index] for index in positions])
+                self._launcher(stream, grid, twin, args)
+        except Unseen as unseen:
+            code = self._code(unseen, described(kernel, grid, args, arch_of(unseen.capability, "the GPU")))
+            if code is None:
+                without_twin(kernel)
+                return self._planned.launch(grid, kernel, args)
+            with offered(twin, unseen.signature, code):
+                self.launch(stream, grid, kernel, args, **options)
+        except RuntimeError:
+            if 0 not in grid:
+                raise
+        return None
 
-    def _planned(self, key: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> Plan:
-        device = _first_tensor(args).get_device()
-        target = target_of_device(device)
-        plan = self.kernels.bound(described(kernel, grid, args, target.arch), target)
-        with self._lock:
-            self._plans[key] = plan
-            while len(self._plans) > PLANS:
-                self._plans.popitem(last=False)
-        return plan
+    def _code(self, unseen: Unseen, launch: CapturedLaunch) -> Code | None:
+        """Return the machine code that the launcher asks for, None where it would pass it other words than it takes."""
+        if signature(launch).parameters != unseen.signature.parameters:
+            return None
+        entry = self.kernels.entry(launch)
+        recorded = self.kernels.recorded(launch, entry)
+        passed = words_passed(unseen.signature.parameters)
+        if passed != words_taken(entry, recorded.library.kernel(entry.name)["params"]):
+            return None
+        refuse_under_capture(recorded.spec_text)
+        cubin = artifacts.cubin(recorded.library, recorded.token, launch.arch)
+        kernel = read_cubin(cubin).only()
+        return Code(cubin, kernel.symbol) if kernel.parameters == tuple(word.size for word in passed) else None
 
     def exhaustive_search(
         self,
@@ -97,15 +111,17 @@ class Redirect:
         **options: Any,
     ) -> Any:
         """Measure every configuration with the translated kernel, as the original does with its own."""
+        import torch
+
         from ..compat import autotune_launch
 
         configs = list(search_space)
         calls = [_Candidate(config, grid_fn, kernel, args_fn, hints_fn) for config in configs]
-        device = _first_tensor(calls[0].args).get_device()
+        device = first_tensor(calls[0].args).get_device()
         arch = target_of_device(device).arch
         self.kernels.prepare([described(call.kernel, call.grid, call.args, arch) for call in calls])
         tuned = autotune_launch(
-            lambda call: self.launch(stream, call.grid, call.kernel, call.args),
+            lambda call: self.launch(torch.cuda.current_stream(), call.grid, call.kernel, call.args),
             calls,
             key=object(),  # TileGym remembers the choice itself, by a key of its own
             kernel_name=kernel._annotated_function.pyfunc.__name__ if hasattr(kernel, "_annotated_function") else "",
@@ -172,34 +188,6 @@ class _Candidate:
         self.args = tuple(args_fn(config))
 
 
-def _remembered(kernel: Any) -> Any:
-    """The part of a plan's key that the kernel decides, kept on it.
-
-    One object stands for a function with its options: it is hashed by identity, and wrappers that make a kernel per
-    call still find the plan.
-    """
-    key = _kernel_keys.setdefault((kernel._annotated_function.pyfunc, _options_key(kernel)), object())
-    setattr(kernel, _KEY, key)
-    return key
-
-
-def _options_key(kernel: Any) -> Any:
-    """The kernel's compiler options; those that differ by target cannot be hashed, but say all they are."""
-    options = kernel._compiler_options
-    try:
-        hash(options)
-    except TypeError:
-        return repr(options)
-    return options
-
-
-def _key(value: Any) -> Any:
-    """What of an argument decides a plan; numbers by type too, since 1 and 1.0 and True are equal."""
-    if hasattr(value, "data_ptr"):
-        return (value.shape, value.stride(), value.dtype, value.data_ptr() % 16 == 0, value.get_device())
-    return (type(value), tuple(map(_key, value)) if isinstance(value, (list, tuple)) else value)
-
-
 @functools.lru_cache(maxsize=1)
 def redirect() -> Redirect:
     """Return the process's redirect."""
@@ -219,7 +207,7 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensor = args[0] if args and isinstance(args[0], Tensor) else _first_tensor([*args, *kwargs.values()])
+        tensor = args[0] if args and isinstance(args[0], Tensor) else first_tensor([*args, *kwargs.values()])
         if tensor is None or tensor.is_cuda:
             result = answered(gpu, function, args, kwargs)
         else:
@@ -230,17 +218,6 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
 
     install()
     return call
-
-
-def _first_tensor(values: Sequence[Any]) -> Any:
-    for value in values:
-        if hasattr(value, "data_ptr"):
-            return value
-        if isinstance(value, (list, tuple)):
-            found = _first_tensor(value)
-            if found is not None:
-                return found
-    return None
 
 
 def _wrapped(result: Any) -> Any:

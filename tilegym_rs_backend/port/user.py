@@ -12,7 +12,7 @@ from .redirect import Elsewhere
 from .redirect import redirect
 
 
-class RustKernel:
+class RustKernel(intercept.LaunchesItself):
     """Launches like the ``cuda.tile.kernel`` it was made from: ``ct.launch(stream, grid, kernel, args)``.
 
     On CUDA tensors it runs there; CPU tensors are executed from the kernel's bytecode.
@@ -24,8 +24,8 @@ class RustKernel:
     def __init__(self, original: Any) -> None:
         self.original = original
 
-    def launch(self, stream: Any, grid: Any, args: Any) -> None:
-        """Launch once.
+    def launch(self, stream: Any, grid: Any, args: Any, **options: Any) -> None:
+        """Launch once; ``options`` are those of ``ct.launch``.
 
         Raises:
             LaunchError: no tensor among the arguments, or one that is nowhere to be launched on.
@@ -38,7 +38,7 @@ class RustKernel:
         if tensor is None:
             raise LaunchError(f"{name}: a launch needs a tensor, to know its device", rc=-6)
         if tensor.is_cuda:
-            redirect().launch(stream, grid, self.original, args)
+            redirect().launch(stream, grid, self.original, args, **options)
             return
         target = target_of(tensor, name, "an argument")
         Elsewhere(redirect().kernels, target, "meta" if tensor.is_meta else "cpu").launch(

@@ -27,6 +27,7 @@ _LONGEST_NAME = 1 << 12
 
 # .nv.info attributes.
 _PARAM_CBANK = 0x0A
+_PARAM, _PARAM_V2 = 0x17, 0x45
 _REQUIRED_THREADS = 0x10
 _FRAME_SIZE = 0x11
 _MAX_REGISTERS = 0x1B
@@ -52,6 +53,7 @@ class CubinKernel:
         barriers: named barriers used.
         threads: threads per block (x * y * z), 0 when the code does not fix it.
         parameter_base: offset of the parameters in constant bank 0; ``parameter_bytes`` is their size.
+        parameters: the size of each, in order.
     """
 
     symbol: str
@@ -63,6 +65,7 @@ class CubinKernel:
     threads: int = 0
     parameter_base: int = 0
     parameter_bytes: int = 0
+    parameters: tuple[int, ...] = ()
 
     def resources(self) -> dict[str, int]:
         """What a report shows of the kernel."""
@@ -174,9 +177,9 @@ def _read(data: bytes) -> Cubin:
         if not name.startswith(".text."):
             continue
         symbol = name.removeprefix(".text.")
-        own: dict[int, bytes] = {}
-        if f".nv.info.{symbol}" in sections:
-            own = dict(_attributes(_content(sections[f".nv.info.{symbol}"])))
+        info = sections.get(f".nv.info.{symbol}")
+        attributes = list(_attributes(_content(info))) if info is not None else []
+        own = dict(attributes)
         smem = sections.get(f".nv.shared.{symbol}")
         threads = (
             struct.unpack("<III", own[_REQUIRED_THREADS]) if len(own.get(_REQUIRED_THREADS, b"")) == 12 else (0, 0, 0)
@@ -194,8 +197,19 @@ def _read(data: bytes) -> Cubin:
             threads=threads[0] * threads[1] * threads[2],
             parameter_base=bank[1],
             parameter_bytes=bank[2],
+            parameters=_parameters(attributes),
         )
     return Cubin(kernels, f"sm_{_arch_number(elf)}")
+
+
+def _parameters(attributes: list[tuple[int, bytes]]) -> tuple[int, ...]:
+    """The sizes of the parameters: each has an attribute with its ordinal, of which there are two forms."""
+    sizes: dict[int, int] = {}
+    for attribute, payload in attributes:
+        if attribute in (_PARAM, _PARAM_V2) and len(payload) == 12:
+            _, ordinal, _, packed = struct.unpack("<IHHI", payload)
+            sizes[ordinal] = packed >> 18 if attribute == _PARAM else packed & 0xFFFF
+    return tuple(sizes[ordinal] for ordinal in sorted(sizes))
 
 
 def _arch_number(elf: Any) -> int:
