@@ -48,11 +48,12 @@ class FakeGpus:
         current: the device that streams belong to.
         loaded: (device that was current, cubin) of each library loaded.
         launched: all launches.
+        failing: what launches answer instead of being made, if it is not 0.
     """
 
     def __init__(self, *capabilities: tuple[int, int]) -> None:
         self.capabilities = capabilities
-        self.current = 0
+        self.current = self.failing = 0
         self.loaded: list[tuple[int, bytes]] = []
         self.launched: list[Launched] = []
         self._symbols: list[str] = []
@@ -65,6 +66,9 @@ class FakeGpus:
             "cuCtxGetCurrent": (lambda out: put(out, _CONTEXTS + self.current), [OUT]),
             "cuCtxGetDevice": (lambda out, context: put(out, context - _CONTEXTS), [OUT_INT, POINTER]),
             "cuStreamGetCtx": (lambda stream, out: put(out, _CONTEXTS + self.current), [POINTER, OUT]),
+            "cuStreamGetId": (lambda stream, out: put(out, 1), [POINTER, OUT]),
+            "cuStreamIsCapturing": (lambda stream, out: put(out, 0), [POINTER, OUT_INT]),
+            "cuCtxGetId": (lambda context, out: put(out, context), [POINTER, OUT]),
             "cuLibraryLoadData": (self._load, [OUT, POINTER]),
             "cuLibraryGetKernel": (self._kernel, [OUT, POINTER, ctypes.c_char_p]),
             "cuLaunchKernelEx": (self._launch, [POINTER, POINTER, ctypes.POINTER(POINTER)]),
@@ -102,8 +106,9 @@ class FakeGpus:
         return put(out, ctypes.cast(self._functions.get(name.decode(), self._succeed), POINTER).value)
 
     def _attribute(self, out: object, attribute: int, device: int) -> int:
-        major, minor = self.capabilities[device]
-        return put(out, {_MAJOR: major, _MINOR: minor}.get(attribute, 1 << 20))
+        if attribute in (_MAJOR, _MINOR):
+            return put(out, self.capabilities[device][attribute - _MAJOR])
+        return put(out, 1 << 20)
 
     def _load(self, out: object, image: int) -> int:
         self.loaded.append((self.current, cubin_at(image)))
@@ -117,8 +122,8 @@ class FakeGpus:
         from tilegym_rs_backend.tile_ir.cubin import read_cubin
 
         grid = tuple((ctypes.c_uint32 * _GRID).from_address(config))
-        if 0 in grid:
-            return INVALID_VALUE
+        if self.failing or 0 in grid:
+            return self.failing or INVALID_VALUE
         symbol, (_, image) = self._symbols[kernel - 1], self.loaded[kernel - 1]
         sizes = read_cubin(image).kernels[symbol].parameters
         words = [int.from_bytes(ctypes.string_at(parameters[i], size), "little") for i, size in enumerate(sizes)]

@@ -68,23 +68,27 @@ class Redirect:
         except AttributeError:
             twin = twin_of(kernel)
             if twin is None:
-                return self._planned.launch(grid, kernel, args)
+                self._planned.launch(grid, kernel, args)
+                return
         try:
             if options:
                 self._launcher(stream, grid, twin, args, **options)
             else:
                 self._launcher(stream, grid, twin, args)
-        except Unseen as unseen:
-            code = self._code(unseen, described(kernel, grid, args, arch_of(unseen.capability, "the GPU")))
-            if code is None:
-                without_twin(kernel)
-                return self._planned.launch(grid, kernel, args)
-            with offered(twin, unseen.signature, code):
-                self.launch(stream, grid, kernel, args, **options)
+            return
+        except Unseen as error:
+            unseen = error
         except RuntimeError:
             if 0 not in grid:
                 raise
-        return None
+            return
+        code = self._code(unseen, described(kernel, grid, args, arch_of(unseen.capability, "the GPU")))
+        if code is None:
+            without_twin(kernel)
+            self._planned.launch(grid, kernel, args)
+            return
+        with offered(twin, unseen.signature, code):
+            self.launch(stream, grid, kernel, args, **options)
 
     def _code(self, unseen: Unseen, launch: CapturedLaunch) -> Code | None:
         """Return the machine code that the launcher asks for, None where it would pass it other words than it takes."""
