@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .. import artifacts
+from ..errors import LaunchError
 from ..launch import refuse_under_capture
 from ..target import Target
 from ..target import arch_of
@@ -115,8 +116,6 @@ class Redirect:
         **options: Any,
     ) -> Any:
         """Measure every configuration with the translated kernel, as the original does with its own."""
-        import torch
-
         from ..compat import autotune_launch
 
         configs = list(search_space)
@@ -125,7 +124,7 @@ class Redirect:
         arch = target_of_device(device).arch
         self.kernels.prepare([described(call.kernel, call.grid, call.args, arch) for call in calls])
         tuned = autotune_launch(
-            lambda call: self.launch(torch.cuda.current_stream(), call.grid, call.kernel, call.args),
+            lambda call: call.launch(self),
             calls,
             key=object(),  # TileGym remembers the choice itself, by a key of its own
             kernel_name=kernel._annotated_function.pyfunc.__name__ if hasattr(kernel, "_annotated_function") else "",
@@ -190,6 +189,15 @@ class _Candidate:
         self.kernel = chosen.replace_hints(**hints_fn(config)) if hints_fn else chosen
         self.grid = grid_fn(config)
         self.args = tuple(args_fn(config))
+
+    def launch(self, redirect: Redirect) -> None:
+        """Launch on the stream that is current where it is measured; LaunchError if the launcher does not take it."""
+        import torch
+
+        try:
+            redirect.launch(torch.cuda.current_stream(), self.grid, self.kernel, self.args)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise LaunchError(f"configuration {self.config}: {error}", rc=-6) from error
 
 
 @functools.lru_cache(maxsize=1)
