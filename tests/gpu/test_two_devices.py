@@ -24,6 +24,16 @@ def test_the_tensors_device_counts(ops, two_gpus):
     torch.testing.assert_close(c, a @ b, atol=0.1, rtol=1e-2)
 
 
+def test_a_redirected_op_runs_on_its_tensors_device(ops, two_gpus):
+    a, b = (torch.randn(2, 64, 64, device="cuda:1", dtype=torch.float16) for _ in range(2))
+    for device in (0, 1):
+        with torch.cuda.device(device):
+            c = ops.bmm(a, b)
+            torch.cuda.synchronize(1)
+        assert c.device == torch.device("cuda:1")
+        torch.testing.assert_close(c, torch.bmm(a, b), atol=0.1, rtol=1e-2)
+
+
 def test_streams_of_the_other_device(ops, two_gpus):
     x = torch.empty(64, 1024, device="cuda:1", dtype=torch.float16)
     for number in range(20):

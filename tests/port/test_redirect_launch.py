@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import sys
@@ -16,6 +17,7 @@ ct = pytest.importorskip("cuda.tile")
 
 from tilegym_rs_backend.errors import CaptureError  # noqa: E402
 from tilegym_rs_backend.errors import CompileError  # noqa: E402
+from tilegym_rs_backend.errors import LaunchError  # noqa: E402
 from tilegym_rs_backend.port import intercept  # noqa: E402
 from tilegym_rs_backend.port import planned as planning  # noqa: E402
 from tilegym_rs_backend.port import redirect as module  # noqa: E402
@@ -267,6 +269,45 @@ def test_options_that_differ_by_target_have_a_key():
         pass
 
     assert len({options_key(one), options_key(one), options_key(other)}) == 2
+
+
+class OnSecondGpu(torch.Tensor):
+    def get_device(self):
+        return 1
+
+
+def test_an_op_runs_while_its_tensors_gpu_is_the_current_one(world, monkeypatch):
+    current, seen = [0], []
+
+    @contextlib.contextmanager
+    def device(index):
+        before, current[0] = current[0], index
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(module, "redirect", lambda: module.Redirect(world))
+    x = torch.zeros(3).as_subclass(OnSecondGpu)
+    op = module.ported(lambda *args: seen.append(current[0]) or x)
+    assert op(x) is x
+    assert op([x]) is x
+    op()
+    assert seen == [1, 1, 0]
+    assert current == [0]
+
+
+def test_a_candidate_that_the_launcher_does_not_take_has_failed(world, kernel, monkeypatch):
+    def refuses(*_):
+        raise ValueError("Grid[1] is too big")
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    candidate = module._Candidate(7, lambda config: (1, 1 << 20), kernel, lambda config: arguments(), None)
+    redirect = module.Redirect(world)
+    candidate.launch(redirect)
+    redirect._launcher = refuses
+    with pytest.raises(LaunchError, match=re.escape("configuration 7: Grid[1] is too big")):
+        candidate.launch(redirect)
 
 
 def test_little_python_lies_between_an_op_and_the_launcher(world, kernel):

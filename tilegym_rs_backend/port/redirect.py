@@ -213,6 +213,7 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
     noted. What ``function`` returns is wrapped too when it can itself be called (TileGym's ``get_swiglu()``).
     """
 
+    import torch
     from torch import Tensor
 
     gpu = redirect()
@@ -220,7 +221,11 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         tensor = args[0] if args and isinstance(args[0], Tensor) else first_tensor([*args, *kwargs.values()])
-        if tensor is None or tensor.is_cuda:
+        device = None if tensor is None else tensor.get_device()
+        if device is None or device >= 0:
+            if device is not None and device != torch._C._cuda_getDevice():
+                with torch.cuda.device(device):  # the wrappers launch on the current device's stream
+                    return call(*args, **kwargs)
             result = answered(gpu, function, args, kwargs)
         else:
             target = target_of(tensor, function.__name__, "an argument")

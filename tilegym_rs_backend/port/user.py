@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from ..errors import LaunchError
@@ -32,13 +33,18 @@ class RustKernel(intercept.LaunchesItself):
             Refused: the kernel has a construct without a Rust form; the message names its Python line.
             CompileError: a compiler refused it.
         """
+        import torch
+
         args = tuple(args)
         tensor = next((arg for arg in args if hasattr(arg, "data_ptr")), None)
         name = self.original._annotated_function.pyfunc.__name__
         if tensor is None:
             raise LaunchError(f"{name}: a launch needs a tensor, to know its device", rc=-6)
         if tensor.is_cuda:
-            redirect().launch(stream, grid, self.original, args, **options)
+            device = tensor.get_device()
+            here = device == torch._C._cuda_getDevice()
+            with contextlib.nullcontext() if here else torch.cuda.device(device):  # whose default stream is meant
+                redirect().launch(stream, grid, self.original, args, **options)
             return
         target = target_of(tensor, name, "an argument")
         Elsewhere(redirect().kernels, target, "meta" if tensor.is_meta else "cpu").launch(
