@@ -15,13 +15,17 @@ pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
 
 
-@pytest.fixture(scope="module")
-def ran(shared_crate):
+def run(crate, *scenarios):
     script = Path(__file__).with_name("twin_runs.py")
-    crate = shared_crate.kernels.crate.folder
-    found = subprocess.run([sys.executable, str(script), str(crate)], capture_output=True, text=True, timeout=500)
+    command = [sys.executable, str(script), str(crate.kernels.crate.folder), *scenarios]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert found.returncode == 0, found.stderr[-4000:]
     return json.loads(found.stdout)
+
+
+@pytest.fixture(scope="module")
+def ran(shared_crate):
+    return run(shared_crate, "words", "again", "devices", "errors", "captured", "options", "threads")
 
 
 def test_each_word_is_the_argument_that_it_stands_for(ran):
@@ -30,6 +34,12 @@ def test_each_word_is_the_argument_that_it_stands_for(ran):
         assert same_grid, name
     assert len(ran["words"]["add_all"][0]) == 3 + 2  # of the list the table and its length
     assert len(ran["words"]["scale_rows"][0]) == 2 * 5 + 1
+
+
+def test_a_host_that_can_compile_nothing_launches_what_is_stored(ran, shared_crate):
+    stored = run(shared_crate, "sealed", "words")["words"]
+    assert stored.keys() == ran["words"].keys()
+    assert all(got == want for want, got, _ in stored.values())
 
 
 def test_code_is_loaded_once_for_a_kernel_with_its_options(ran):

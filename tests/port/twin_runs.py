@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Launches by twins through cuTile Python's C++ launcher, over the driver of fake_gpu.py.
 
-Run as a script with the folder of a crate that has the kernels of port_kernels.py and the like; writes what happened
-as JSON: scenario -> facts. cuTile Python never compiles: a kernel that it asks raises.
+Run as a script with the folder of a crate that has the kernels of port_kernels.py and the like, and scenarios; writes
+what happened as JSON: scenario -> facts. cuTile Python compiles nothing throughout; after "sealed" our side cannot
+translate, build or compile either.
 """
 
 from __future__ import annotations
@@ -195,10 +196,19 @@ def threads(world: World) -> object:
     return {"raised": raised, "same": seen == asked, "launched": sum(map(len, seen.values()))}
 
 
+def sealed(world: World) -> object:
+    from tilegym_rs_backend import artifacts
+    from tilegym_rs_backend.port import ported
+    from tilegym_rs_backend.port.cached import CachedCrate
+
+    artifacts.emit = artifacts._run_tileiras = ported.translated = CachedCrate.add = never
+    return True
+
+
 def main() -> None:
-    world = World(sys.argv[1])
-    scenarios = (words, again, devices, errors, captured, options, threads)
-    json.dump({scenario.__name__: scenario(world) for scenario in scenarios}, sys.stdout)
+    folder, *scenarios = sys.argv[1:]
+    world = World(folder)
+    json.dump({name: globals()[name](world) for name in scenarios}, sys.stdout)
     sys.stdout.flush()
 
 

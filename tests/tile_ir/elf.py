@@ -31,6 +31,7 @@ def cubin(
     size: int = 64,
     machine: int = 190,
     global_info: bytes | None = None,
+    more: bytes = b"",
 ) -> bytes:
     strings = b"\0" + symbol.encode() + b"\0"
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 3, 0, len(text))
@@ -38,7 +39,7 @@ def cubin(
     if info is None:
         info = attribute(REGISTERS, struct.pack("<II", 1, registers)) + attribute(FRAME, struct.pack("<II", 1, frame))
     own = attribute(THREADS, struct.pack("<III", 32, 4, 1)) + attribute(BARRIERS, 2)
-    own += attribute(BANK, struct.pack("<IHH", 7, base, size))
+    own += attribute(BANK, struct.pack("<IHH", 7, base, size)) + more
     bodies = [  # name, type, content, size, link, entry size
         ("", 0, b"", 0, 0, 0),
         (".strtab", 3, strings, len(strings), 0, 0),

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 from elf import attribute
@@ -35,6 +36,20 @@ def test_code_and_resources_are_read():
         "threads": 128,
     }
     assert (only.parameter_base, only.parameter_bytes) == (0x210, 64)
+    assert only.parameters == ()
+
+
+# As tileiras writes them: an address, an extent and a bool, the last one first.
+PARAMETERS = {
+    0x17: [(2, 12, 0x0005_F000), (1, 8, 0x0011_F000), (0, 0, 0x0021_F400)],
+    0x45: [(2, 12, 0x0000_0001), (1, 8, 0x0000_0004), (0, 0, 0x0400_0008)],
+}
+
+
+@pytest.mark.parametrize("form", PARAMETERS, ids=hex)
+def test_parameters_are_read_in_order_in_both_forms(form):
+    more = b"".join(attribute(form, struct.pack("<IHHI", 0, *fields)) for fields in PARAMETERS[form])
+    assert read_cubin(cubin(more=more)).only().parameters == (8, 4, 1)
 
 
 @pytest.mark.parametrize(
