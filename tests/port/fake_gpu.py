@@ -1,39 +1,35 @@
 # SPDX-License-Identifier: MIT
 """GPUs that cuTile Python's C++ launcher believes in, on a machine without any: it launches, and every word is noted.
 
-A driver is put in libcuda's place and CPU tensors claim to lie on a GPU. Like the real driver it takes from the cubin
-how many parameters a kernel has and how large each is. One process for one set of GPUs: the launcher looks for its
-driver once.
+A driver is put in libcuda's place, once in a process, and CPU tensors claim to lie on a GPU. Like the real driver it
+takes from the cubin how many parameters a kernel has and how large each is.
+
+As a script it tells what the launcher derives from tensors: reads JSON [(size, shape, strides, offset, dtype)] on
+stdin, writes the constraints' reprs.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import sys
 import threading
 import types
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from fake_driver import LOOKUP
-from fake_driver import POINTER
-
-INT = ctypes.c_int
-OUT = ctypes.POINTER(POINTER)
-OUT_INT = ctypes.POINTER(INT)
-INVALID_VALUE = 1
+POINTER, INT, U64 = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
+OUT, OUT_INT = ctypes.POINTER(POINTER), ctypes.POINTER(INT)
+LOOKUP = ctypes.CFUNCTYPE(INT, ctypes.c_char_p, OUT, INT, U64, POINTER)
+_INVALID_VALUE = 1
 _MAJOR, _MINOR = 75, 76
-_CONTEXTS = 0x1000
-_GRID, _ATTRIBUTES = 3, 48
-"""Of a CUlaunchConfig: the number of extents at its beginning, and where the number of attributes lies."""
+_CONTEXT = 0x1000  # of device 0; the next one's follows
 _TEXT = ctypes.cast(ctypes.c_char_p(b"invalid argument"), POINTER)
 
 
 @dataclass
 class Launched:
-    """A launch as the driver was told it."""
+    """A launch as the driver was told it; ``attributes`` is their number."""
 
-    symbol: str
     grid: tuple[int, ...]
     words: list[int]
     attributes: int
@@ -42,11 +38,11 @@ class Launched:
 
 
 class FakeGpus:
-    """A driver with GPUs of the given compute capabilities; streams are those of the current one.
+    """A driver with GPUs of the given compute capabilities.
 
     Attributes:
         current: the device that streams belong to.
-        loaded: (device that was current, cubin) of each library loaded.
+        loaded: the cubin of each library, of one kernel each.
         launched: all launches.
         failing: what launches answer instead of being made, if it is not 0.
     """
@@ -54,31 +50,30 @@ class FakeGpus:
     def __init__(self, *capabilities: tuple[int, int]) -> None:
         self.capabilities = capabilities
         self.current = self.failing = 0
-        self.loaded: list[tuple[int, bytes]] = []
+        self.loaded: list[bytes] = []
         self.launched: list[Launched] = []
-        self._symbols: list[str] = []
         self._memory: list[object] = []
-        answers: dict[str, tuple[Callable[..., int], list[object]]] = {
-            "cuDriverGetVersion": (lambda out: put(out, 13040), [OUT_INT]),
-            "cuDeviceGetCount": (lambda out: put(out, len(capabilities)), [OUT_INT]),
-            "cuDeviceGet": (put, [OUT_INT, INT]),
-            "cuDeviceGetAttribute": (self._attribute, [OUT_INT, INT, INT]),
-            "cuCtxGetCurrent": (lambda out: put(out, _CONTEXTS + self.current), [OUT]),
-            "cuCtxGetDevice": (lambda out, context: put(out, context - _CONTEXTS), [OUT_INT, POINTER]),
-            "cuStreamGetCtx": (lambda stream, out: put(out, _CONTEXTS + self.current), [POINTER, OUT]),
-            "cuStreamGetId": (lambda stream, out: put(out, 1), [POINTER, OUT]),
-            "cuStreamIsCapturing": (lambda stream, out: put(out, 0), [POINTER, OUT_INT]),
-            "cuCtxGetId": (lambda context, out: put(out, context), [POINTER, OUT]),
-            "cuLibraryLoadData": (self._load, [OUT, POINTER]),
-            "cuLibraryGetKernel": (self._kernel, [OUT, POINTER, ctypes.c_char_p]),
-            "cuLaunchKernelEx": (self._launch, [POINTER, POINTER, ctypes.POINTER(POINTER)]),
-            "cuMemAlloc": (self._allocate, [OUT, ctypes.c_size_t]),
-            "cuMemAllocHost": (self._allocate, [OUT, ctypes.c_size_t]),
-            "cuMemcpyHtoDAsync": (copy, [POINTER, POINTER, ctypes.c_size_t]),
-            "cuGetErrorString": (lambda code, out: put(out, _TEXT.value), [INT, OUT]),
+        answers = {
+            "cuDriverGetVersion": (lambda out: put(out, 13040), OUT_INT),
+            "cuDeviceGetCount": (lambda out: put(out, len(capabilities)), OUT_INT),
+            "cuDeviceGet": (put, OUT_INT, INT),
+            "cuDeviceGetAttribute": (self._attribute, OUT_INT, INT, INT),
+            "cuCtxGetCurrent": (lambda out: put(out, _CONTEXT + self.current), OUT),
+            "cuCtxGetDevice": (lambda out, context: put(out, context - _CONTEXT), OUT_INT, POINTER),
+            "cuStreamGetCtx": (lambda _, out: put(out, _CONTEXT + self.current), POINTER, OUT),
+            "cuStreamGetId": (lambda _, out: put(out, 1), POINTER, OUT),
+            "cuStreamIsCapturing": (lambda _, out: put(out, 0), POINTER, OUT_INT),
+            "cuCtxGetId": (lambda context, out: put(out, context), POINTER, OUT),
+            "cuLibraryLoadData": (self._load, OUT, POINTER),
+            "cuLibraryGetKernel": (lambda out, library, _: put(out, library), OUT, POINTER, POINTER),
+            "cuLaunchKernelEx": (self._launch, POINTER, POINTER, OUT),
+            "cuMemAlloc": (self._allocate, OUT, U64),
+            "cuMemAllocHost": (self._allocate, OUT, U64),
+            "cuMemcpyHtoDAsync": (lambda *copied: ctypes.memmove(*copied) * 0, POINTER, POINTER, U64),
+            "cuGetErrorString": (lambda _, out: put(out, _TEXT.value), INT, OUT),
         }
-        self._functions = {name: ctypes.CFUNCTYPE(INT, *types)(call) for name, (call, types) in answers.items()}
-        self._succeed = ctypes.CFUNCTYPE(INT)(lambda: 0)
+        self._functions = {name: ctypes.CFUNCTYPE(INT, *kinds)(call) for name, (call, *kinds) in answers.items()}
+        self._succeed = ctypes.CFUNCTYPE(INT)(int)
         self._lookup = LOOKUP(self._look_up)
         self._cell = POINTER(ctypes.cast(self._lookup, POINTER).value)
 
@@ -88,14 +83,15 @@ class FakeGpus:
         import torch
 
         module = types.ModuleType("cuda.tile._load_libcuda")
-        module.cuGetProcAddress_v2_ptrptr = ctypes.addressof(self._cell)  # type: ignore[attr-defined]
+        module.cuGetProcAddress_v2_ptrptr = ctypes.addressof(self._cell)
+        module.gpus = self  # they live as long as the launcher may ask
         sys.modules["cuda.tile._load_libcuda"] = module
         honest = torch._C._to_dlpack
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = POINTER, [ctypes.py_object, ctypes.c_char_p]
 
         def claims(tensor: object) -> object:
             capsule = honest(tensor)
-            get = ctypes.pythonapi.PyCapsule_GetPointer
-            get.restype, get.argtypes = POINTER, [ctypes.py_object, ctypes.c_char_p]
             ctypes.cast(get(capsule, b"dltensor"), OUT_INT)[2] = 2  # DLTensor.device.device_type = kDLCUDA
             return capsule
 
@@ -106,33 +102,29 @@ class FakeGpus:
         return put(out, ctypes.cast(self._functions.get(name.decode(), self._succeed), POINTER).value)
 
     def _attribute(self, out: object, attribute: int, device: int) -> int:
-        if attribute in (_MAJOR, _MINOR):
-            return put(out, self.capabilities[device][attribute - _MAJOR])
-        return put(out, 1 << 20)
+        asked = attribute in (_MAJOR, _MINOR)
+        return put(out, self.capabilities[device][attribute - _MAJOR] if asked else 1 << 20)
 
     def _load(self, out: object, image: int) -> int:
-        self.loaded.append((self.current, cubin_at(image)))
+        head = ctypes.string_at(image, 64)
+        tables = ((40, 58, 60), (32, 54, 56))  # where an ELF header has offset, entry size and length of each
+        ends = [number(head, at, 8) + number(head, size, 2) * number(head, count, 2) for at, size, count in tables]
+        self.loaded.append(ctypes.string_at(image, max(ends)))
         return put(out, len(self.loaded))
-
-    def _kernel(self, out: object, library: int, name: bytes) -> int:
-        self._symbols.append(name.decode())
-        return put(out, len(self._symbols) if library == len(self._symbols) else 0)
 
     def _launch(self, config: int, kernel: int, parameters: object) -> int:
         from tilegym_rs_backend.tile_ir.cubin import read_cubin
 
-        grid = tuple((ctypes.c_uint32 * _GRID).from_address(config))
+        grid, attributes = (ctypes.c_uint32 * 3).from_address(config), ctypes.c_uint32.from_address(config + 48)
         if self.failing or 0 in grid:
-            return self.failing or INVALID_VALUE
-        symbol, (_, image) = self._symbols[kernel - 1], self.loaded[kernel - 1]
-        sizes = read_cubin(image).kernels[symbol].parameters
-        words = [int.from_bytes(ctypes.string_at(parameters[i], size), "little") for i, size in enumerate(sizes)]
-        attributes = ctypes.c_uint32.from_address(config + _ATTRIBUTES).value
-        self.launched.append(Launched(symbol, grid, words, attributes, threading.get_ident(), self.current))
+            return self.failing or _INVALID_VALUE
+        sizes = read_cubin(self.loaded[kernel - 1]).only().parameters
+        words = [number(ctypes.string_at(parameters[i], size), 0, size) for i, size in enumerate(sizes)]
+        self.launched.append(Launched(tuple(grid), words, attributes.value, threading.get_ident(), self.current))
         return 0
 
     def _allocate(self, out: object, size: int) -> int:
-        self._memory.append((ctypes.c_uint64 * (size // 8 + 2))())
+        self._memory.append((U64 * (size // 8 + 2))())
         at = ctypes.addressof(self._memory[-1])
         return put(out, at + -at % 16)
 
@@ -143,15 +135,26 @@ def put(out: object, value: object) -> int:
     return 0
 
 
-def copy(to: int, source: int, size: int) -> int:
-    """Copy bytes; both memories are the host's."""
-    ctypes.memmove(to, source, size)
-    return 0
+def number(data: bytes, at: int, size: int) -> int:
+    """A little-endian number of ``size`` bytes."""
+    return int.from_bytes(data[at : at + size], "little")
 
 
-def cubin_at(address: int) -> bytes:
-    """The cubin that begins at an address: as long as its tables and sections reach."""
-    head = ctypes.string_at(address, 64)
-    word = lambda at, size: int.from_bytes(head[at : at + size], "little")  # noqa: E731
-    end = max(word(40, 8) + word(58, 2) * word(60, 2), word(32, 8) + word(54, 2) * word(56, 2))
-    return ctypes.string_at(address, end)
+def main() -> None:
+    import cuda.tile as ct
+    import cuda.tile.compilation as compilation
+    import torch
+
+    FakeGpus((9, 0)).install()
+    kernel = ct.kernel(lambda x: None)
+    convention = compilation.CallingConvention.cutile_python_v2()
+    found = []
+    for size, shape, strides, offset, dtype in json.load(sys.stdin):
+        tensor = torch.zeros(size, dtype=getattr(torch, dtype)).as_strided(shape, strides, offset)
+        signature = compilation.KernelSignature.from_kernel_args(kernel, (tensor,), convention)
+        found.append(repr(signature.parameters[0]))
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -61,7 +61,7 @@ def test_array_constraints_are_those_of_the_run_time_front_end():
         for shape, strides, offset in VIEWS:
             size = 1 + offset + sum(max(0, n - 1) * s for n, s in zip(shape, strides, strict=True))
             cases.append((max(size, math.prod(shape)), shape, strides, offset, dtype))
-    script = Path(__file__).parent / "fake_driver.py"
+    script = Path(__file__).parent / "fake_gpu.py"
     done = subprocess.run(
         [sys.executable, str(script)], input=json.dumps(cases), capture_output=True, text=True, timeout=300, check=False
     )

@@ -131,7 +131,7 @@ def devices(world: World) -> object:
         before = len(world.gpus.loaded)
         world.gpus.current = device
         world.launch("scale_rows")
-        arch = [read_cubin(image).arch for _, image in world.gpus.loaded[before:]]
+        arch = [read_cubin(image).arch for image in world.gpus.loaded[before:]]
         found.append([world.gpus.launched[-1].device, arch])
     world.gpus.current = 0
     return found
