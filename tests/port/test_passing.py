@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The words of a launch, flattened as cuTile Python's launcher does it, and as an entry takes them."""
+"""The words of a launch, flattened as cuTile Python's launcher does it; test_twin.py has the launcher itself."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ torch = pytest.importorskip("torch")
 ct = pytest.importorskip("cuda.tile")
 
 from tilegym_rs_backend.port.capture import described  # noqa: E402
-from tilegym_rs_backend.port.entries import Entry  # noqa: E402
-from tilegym_rs_backend.port.passing import Word  # noqa: E402
 from tilegym_rs_backend.port.passing import words_passed  # noqa: E402
-from tilegym_rs_backend.port.passing import words_taken  # noqa: E402
 from tilegym_rs_backend.port.signature import signature  # noqa: E402
 
 
@@ -44,29 +41,3 @@ def test_constants_are_left_out_and_tensors_and_lists_are_taken_apart():
 
 def test_a_tuple_that_is_no_constant_is_not_known_here():
     assert passed(torch.zeros(8), [torch.zeros(4)], (1, 2), 0.5, True, (1,), 64) is None
-
-
-def test_an_entry_takes_a_descriptor_as_its_parts():
-    entry = Entry(
-        "kernel",
-        (("pointer", 0, 0), ("list", 1, 0), ("length", 1, 0), ("pointer", 2, 0), ("extent", 2, 0), ("stride", 2, 0)),
-        {},
-    )
-    parameters = [
-        {"kind": "tensor", "rank": 1, "flattened": True},
-        {"kind": "pointer"},
-        {"kind": "scalar", "type": "i32"},
-        {"kind": "pointer"},
-        {"kind": "scalar", "type": "i32"},
-        {"kind": "scalar", "type": "i64"},
-    ]
-    assert words_taken(entry, parameters) == [
-        Word(0, "address"),
-        Word(0, "extent", 0, "i32"),
-        Word(0, "stride", 0, "i32"),
-        Word(1, "address"),
-        Word(1, "length", 0, "i32"),
-        Word(2, "address"),
-        Word(2, "extent", 0, "i32"),
-        Word(2, "stride", 0, "i64"),
-    ]

@@ -21,8 +21,8 @@ from tilegym_rs_backend.port import planned as planning  # noqa: E402
 from tilegym_rs_backend.port import redirect as module  # noqa: E402
 from tilegym_rs_backend.port.entries import Entry  # noqa: E402
 from tilegym_rs_backend.port.signature import signature  # noqa: E402
-from tilegym_rs_backend.port.twin import ATTRIBUTE  # noqa: E402
 from tilegym_rs_backend.port.twin import options_key  # noqa: E402
+from tilegym_rs_backend.port.twin import twin_of  # noqa: E402
 
 MOST_CALLS = 2
 """Python functions per known launch: the one in ct.launch's place, and Redirect.launch."""
@@ -120,8 +120,7 @@ def test_a_function_and_its_twins_can_be_forgotten(world):
     gone = weakref.ref(short_lived._annotated_function.pyfunc)
     world.kernel = short_lived
     module.Redirect(world).launch(None, (1,), short_lived, arguments())
-    twin = getattr(short_lived, ATTRIBUTE)
-    assert twin is not short_lived
+    assert short_lived._tilegym_rs_twin is twin_of(short_lived)
     world.kernel = None
     world.translated.clear()
     del short_lived
@@ -147,7 +146,7 @@ def test_code_that_takes_other_words_goes_by_a_plan(world, kernel, wrong):
     assert (world.handed, world.launched) == ([], [])
     assert [pointers for _, pointers in world.planned] == [(args[1].data_ptr(), args[0].data_ptr())] * 2
     assert len(world.translated) == 1  # that it does not fit is found out once
-    assert not hasattr(kernel, ATTRIBUTE)
+    assert not hasattr(kernel, "_tilegym_rs_twin")
 
 
 def test_a_launcher_that_sees_other_facts_than_our_key_goes_by_a_plan(world, kernel, monkeypatch):

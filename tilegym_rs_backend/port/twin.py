@@ -19,9 +19,6 @@ from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
-ATTRIBUTE = "_tilegym_rs_twin"
-"""Where a kernel keeps its twin: one attribute is all that a known launch looks up."""
-
 
 class Unseen(Exception):
     """The launcher has no machine code for a launch; nothing was launched, and nothing of it is remembered.
@@ -95,7 +92,7 @@ def twin_of(kernel: Any) -> Any:
             twins[options] = _twin_class()(kernel._annotated_function.parameter_annotations)
         twin = twins[options]
     if twin is not None:
-        setattr(kernel, ATTRIBUTE, twin)
+        kernel._tilegym_rs_twin = twin  # all that a known launch looks up
     return twin
 
 
@@ -104,7 +101,7 @@ def without_twin(kernel: Any) -> None:
     with _lock:
         _twins.setdefault(kernel._annotated_function.pyfunc, {})[options_key(kernel)] = None
     with contextlib.suppress(AttributeError):
-        delattr(kernel, ATTRIBUTE)
+        del kernel._tilegym_rs_twin
 
 
 def options_key(kernel: Any) -> Any:
