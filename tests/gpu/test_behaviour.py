@@ -28,22 +28,24 @@ def test_a_captured_graph_replays_with_new_data(ops):
     x = torch.randn(64, 1024, device="cuda", dtype=torch.float16)
     a, b = (torch.randn(256, 256, device="cuda", dtype=torch.float16) for _ in range(2))
     s = torch.randn(64, 2048, device="cuda", dtype=torch.float16)
+    p, q = (torch.randn(2, 96, 96, device="cuda", dtype=torch.float16) for _ in range(2))
 
     def step():
-        return ops.softmax(x), ops.matmul(a, b), ops.silu_and_mul(s)
+        return ops.softmax(x), ops.matmul(a, b), ops.silu_and_mul(s), ops.bmm(p, q)  # the last one is redirected
 
     step()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        softmax, product, gated = step()
+        softmax, product, gated, batched = step()
     for _ in range(3):
-        for tensor in (x, a, b, s):
+        for tensor in (x, a, b, s, p, q):
             tensor.normal_()
         graph.replay()
         torch.cuda.synchronize()
         torch.testing.assert_close(softmax, reference(x), atol=1e-3, rtol=1e-2)
         torch.testing.assert_close(product.float(), a.float() @ b.float(), atol=0.1, rtol=2e-2)
         torch.testing.assert_close(gated.float(), silu_reference(s), atol=1e-2, rtol=1e-2)
+        torch.testing.assert_close(batched.float(), p.float() @ q.float(), atol=0.1, rtol=2e-2)
 
 
 def test_a_cold_launch_under_capture_is_a_named_error_and_the_process_goes_on(ops):
