@@ -128,3 +128,14 @@ def test_a_raising_block_leaves_no_answers(module):
         notes.run(lambda: 1 // 0)
     with pytest.raises((TypeError, RuntimeError)):
         module.launch(None, (1,), "kernel", ())
+
+
+def test_the_launcher_is_cutile_pythons_own_whatever_stands_in_its_place(module):
+    from tilegym_rs_backend.port.capture import capture
+
+    found = [intercept.launcher()]
+    capture(lambda: found.append(intercept.launcher()))
+    assert found[0] is found[1]
+    assert isinstance(found[0], type(len))
+    assert found[0].__name__ == "launch"
+    assert found[0] is not ct.launch
