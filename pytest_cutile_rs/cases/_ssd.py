@@ -12,12 +12,16 @@ multiple of its ``chunk_size``. cuTile Python takes heads in fours.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pytest_cutile_rs.case import ITEMSIZE
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.cases._tensors import tensor
+
+_MANY_TOKENS = 512
 
 
 def ssd_case(op: str, dtype: str, shape: tuple[int, ...], chunk: int = 64, **more: Any) -> Case:
@@ -45,6 +49,13 @@ class SsdSuite(OpSuite):
         state = tensor((batch, heads, p, n), "f32", device, seed + 6)
         return x, a, b, c, d, dt, state
 
+    def exact(self, case: Case) -> Callable[..., tuple[Any, Any]]:
+        """The function that references are computed by, of operands in fp64.
+
+        By chunks from 512 tokens on: a gradient through every token's state would keep tens of gigabytes.
+        """
+        return partial(self.chunked, case) if case.shape[1] >= _MANY_TOKENS else self.recurrent
+
     @staticmethod
     def recurrent(x: Any, a: Any, b: Any, c: Any, d: Any, dt: Any, state: Any) -> tuple[Any, Any]:
         """The recurrence token by token: the result (batch, tokens, heads, P) and the last state."""
@@ -62,12 +73,13 @@ class SsdSuite(OpSuite):
 
     @staticmethod
     def chunked(case: Case, x: Any, a: Any, b: Any, c: Any, d: Any, dt: Any, state: Any) -> tuple[Any, Any]:
-        """The same through products over chunks, in fp32; the result in x's dtype."""
+        """The same through products over chunks, in fp32, or fp64 where x is."""
         import torch
 
         heads, chunk = x.shape[2], int(str(case.kwargs["chunk_size"]))
         b, c = (operand.repeat_interleave(heads // operand.shape[2], dim=2) for operand in (b, c))
-        x, b, c, step = (operand.float().transpose(1, 2) for operand in (x, b, c, dt))
+        wide = torch.promote_types(x.dtype, torch.float32)
+        x, b, c, step = (operand.to(wide).transpose(1, 2) for operand in (x, b, c, dt))
         results = []
         for first in range(0, x.shape[2], chunk):
             at = slice(first, first + chunk)

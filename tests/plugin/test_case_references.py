@@ -110,3 +110,16 @@ def test_a_scan_over_chunks_is_the_recurrence(op: str, case: str) -> None:
         # One rounding of the result to its dtype, and fp32 sums.
         unit = torch.finfo(chunks.dtype).eps
         assert (error <= unit * tokens.abs() + 1e-5 * tokens.abs().max()).all(), number
+
+
+@pytest.mark.parametrize("op", ["mamba2_chunk_forward", "mamba2_chunk_backward"])
+def test_references_of_many_tokens_are_those_of_few(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long sequences have chunks in fp64 for their reference, short ones the recurrence: both are the formula."""
+    suite = suites()[op]
+    case = next(one for one in suite.cases if one.shape[1] == 64)
+    call = suite.inputs(case, "cpu", 0)
+    tokens = suite.reference(case, call)
+    monkeypatch.setattr("pytest_cutile_rs.cases._ssd._MANY_TOKENS", 64)
+    for by_chunks, by_token in zip(suite.reference(case, call), tokens, strict=True):
+        assert by_chunks.dtype == torch.float64
+        torch.testing.assert_close(by_chunks, by_token, rtol=1e-10, atol=1e-10)
