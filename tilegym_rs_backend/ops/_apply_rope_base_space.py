@@ -153,25 +153,22 @@ def bucket(problem: Either) -> dict[str, Value]:
 def default(problem: Either, machine: Machine) -> Config:
     """Return the shipped configuration, as measured on an H200 (docs/results).
 
-    A thread has one vector of 16 bytes of each half of q, or two where k has few heads, and eight blocks of a
-    multiprocessor have all their loads under way. Where that is more than one wave of blocks, and taller tiles are one,
-    these are better. Tiles that overhang get no hint: their masks take the registers.
+    A thread has two vectors of 16 bytes of each half of q, and the hint lets a multiprocessor hold eight blocks, whose
+    loads are all under way at once. One vector does where that leaves multiprocessors without a block, or where k has as
+    many heads and there is more than one wave. Tiles that overhang get no hint: their masks take the registers.
     """
     _, heads, positions, _ = problem.q.shape
     one = _rows_of_a_vector(problem)
     together = min(next_power_of_2(max(heads, 1)), 8 if positions > 1 else 16)
     rows = max(one, min(2 * one, 32))
-    if _blocks(problem, rows, together) < machine.sm_count or _resident(problem, rows, together) < 8:
+    blocks, k_heads = _blocks(problem, rows, together), _heads(problem, together)[1]
+    if blocks < machine.sm_count or (2 * k_heads > together and blocks > 8 * machine.sm_count):
         rows = one
     rows = min(rows, together * next_power_of_2(positions))
     together = min(together, rows)
     while ceil_div(positions, rows // together) * problem.q.shape[0] > LARGEST_GRID**2:
         rows *= 2
-    taller = (taken for taken in (rows, 2 * rows, 4 * rows) if taken <= max(rows, 64))
-    waves = ((taken, _resident(problem, taken, together) * machine.sm_count) for taken in taller)
-    rows = next((taken for taken, wave in waves if _blocks(problem, taken, together) <= wave), rows)
-    hint = 8 if _resident(problem, rows, together) == 8 and _exact(problem, rows, together) else 0
-    return Config(rows, together, hint, num_worker_warps=4)
+    return Config(rows, together, 8 if _exact(problem, rows, together) else 0, num_worker_warps=4)
 
 
 def _rows_of_a_vector(problem: Either) -> int:
@@ -182,13 +179,6 @@ def _rows_of_a_vector(problem: Either) -> int:
 def _blocks(problem: Either, rows: int, heads: int) -> int:
     batches, _, positions, _ = problem.q.shape
     return _heads(problem, heads)[0] * ceil_div(positions, max(rows // heads, 1)) * batches
-
-
-def _resident(problem: Either, rows: int, heads: int) -> int:
-    """Return how many blocks a multiprocessor holds, by the vectors of q and k that a thread has (of registers read off
-    cubins: 64 for 2.5 with the hint, 68 without, 92 to 96 for 4 and 5, 123 for 8)."""
-    vectors = rows / _rows_of_a_vector(problem) * (1 + _heads(problem, heads)[1] / heads)
-    return 8 if vectors <= 2.5 else 5 if vectors <= 5 else 4
 
 
 def _thread_bytes(problem: Either, config: Config) -> float:
