@@ -154,8 +154,8 @@ def default(problem: Either, machine: Machine) -> Config:
     """Return the shipped configuration, as measured on an H200 (docs/results).
 
     A thread has two vectors of 16 bytes of each half of q, and the hint lets a multiprocessor hold eight blocks, whose
-    loads are all under way at once. One vector does where that leaves multiprocessors without a block, or where k has as
-    many heads and there is more than one wave. Tiles that overhang get no hint: their masks take the registers.
+    loads are all under way at once. One vector does where that leaves multiprocessors without a block, or where k has
+    as many heads and there is more than one wave. Tiles that overhang get no hint: their masks take the registers.
     """
     _, heads, positions, _ = problem.q.shape
     one = _rows_of_a_vector(problem)
