@@ -122,10 +122,13 @@ class Geglu(FormulaSuite):
         return a * gelu(b, str(case.kwargs["approximate"]))
 
     def tolerance_for(self, case: Case, output: int = 0) -> Tolerance:
-        """Twice gelu's: the result and both gradients are its errors times one or two factors around one."""
+        """Twice gelu's: the result and both gradients are its errors times one or two factors around one.
+
+        Of a million elements and more, some have factors of five and six.
+        """
         base = TOLERANCES[str(case.kwargs["approximate"]), case.dtype]
         scale = 30.0 if case.data == "wide" else 1.0
-        limit = math.inf if case.data == "wide" else 1e-2
+        limit = math.inf if case.data == "wide" else 2e-2 if math.prod(case.shape) >= 2**20 else 1e-2
         return Tolerance(min(2 * base.rtol, 1e-2), min(4 * scale * base.atol, limit), f"{base.why}; times its factors")
 
     def bytes_moved(self, case: Case) -> int:
