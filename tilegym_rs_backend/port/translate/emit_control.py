@@ -114,11 +114,22 @@ def loop(emitter: Emitter, operation: Any) -> None:
 
 def _only_turn(emitter: Emitter, operation: Any) -> int | None:
     """The end of a counted loop whose bounds are known and allow one turn or none, None for another loop."""
-    found: list[Any] = [emitter.definitions.get(v.name) for v in (operation.start, operation.stop, operation.step)]
-    if any(type(each).__name__ != "TypedConst" for each in found):
+    start, stop, step = (_known(emitter, v) for v in (operation.start, operation.stop, operation.step))
+    if start is None or stop is None or step is None:
         return None
-    start, stop, step = (int(each.value) for each in found)
     return stop if 0 <= stop <= start + step else None
+
+
+def _known(emitter: Emitter, variable: Any) -> int | None:
+    """The number that an integer is, as far as the DSL knows it: a constant, or the lesser or greater of two."""
+    found: Any = emitter.definitions.get(variable.name)
+    if type(found).__name__ == "TypedConst":
+        return int(found.value)
+    if type(found).__name__ == "RawBinaryArithmeticOperation" and found.fn in ("min", "max"):
+        one, other = _known(emitter, found.lhs), _known(emitter, found.rhs)
+        if one is not None and other is not None:
+            return min(one, other) if found.fn == "min" else max(one, other)
+    return None
 
 
 def _variable(emitter: Emitter, variable: Any, value: Value) -> Value:
