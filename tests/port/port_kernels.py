@@ -186,6 +186,19 @@ def returns_twice(out, x, limit: int, WIDTH: ConstInt):
 
 
 @ct.kernel
+def two_spans(out, x, N: ConstInt, WIDTH: ConstInt):
+    """The front end splits the loop at its condition, into loops that end at the lesser and start at the greater."""
+    total = ct.zeros((WIDTH,), dtype=ct.float32)
+    whole = N // WIDTH
+    for i in range(ct.cdiv(N, WIDTH)):
+        tile = ct.load(x, index=(i,), shape=(WIDTH,), padding_mode=ct.PaddingMode.ZERO)
+        if i >= whole:
+            tile = tile * 0.5
+        total = total + tile
+    ct.store(out, index=(ct.bid(0),), tile=total)
+
+
+@ct.kernel
 def infinities(out, x, WIDTH: ConstInt):
     tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
     low = ct.full((WIDTH,), float("-inf"), dtype=x.dtype)
@@ -252,6 +265,8 @@ NAMES = (
     "infinities_bf16",
     "infinities_f32",
     "selected_rows",
+    "two_spans",
+    "two_spans_one_turn",
 )
 
 
@@ -295,4 +310,6 @@ def launches():
             for name, dtype in (("f16", HALF), ("bf16", torch.bfloat16), ("f32", torch.float32))
         },
         "selected_rows": launch(selected_rows, h, h, w, 16, 64, grid=(4, 2)),
+        "two_spans": launch(two_spans, v, v, 1000, 256),
+        "two_spans_one_turn": launch(two_spans, v, v, 256, 256),
     }
