@@ -91,10 +91,10 @@ def _unwrapped(function: Any) -> Any:
 
 
 def launcher() -> Callable[..., Any]:
-    """Return cuTile Python's own ``launch``, whatever stands in its place."""
-    import cuda.tile as ct
+    """Return cuTile Python's own ``launch``, whatever stands in its place: TileGym puts a function of its own there."""
+    from cuda.tile import _cext
 
-    found: Callable[..., Any] = inspect.unwrap(ct.launch)
+    found: Callable[..., Any] = inspect.unwrap(_cext.launch)
     return found
 
 
