@@ -184,9 +184,8 @@ class ParitySession:
             return CheckResult("ir", case.op, case.id, NOT_RUN, reason, dtype=case.dtype)
         from pytest_cutile_rs.checks import ir
 
-        found: CheckResult = ir.check(
-            case, self.ours(suite, case), self.theirs(suite, case), arch=suite.arch_for(self.arch)
-        )
+        theirs, ours = self._both(suite, case)
+        found: CheckResult = ir.check(case, ours, theirs, arch=suite.arch_for(self.arch))
         return found
 
     def _sass(self, suite: OpSuite, case: Case) -> CheckResult:
@@ -196,10 +195,11 @@ class ParitySession:
         from pytest_cutile_rs.checks import sass
 
         kind = kind_of(self.backend, suite)
+        theirs, ours = self._both(suite, case)
         found: CheckResult = sass.check(
             case,
-            self.ours(suite, case),
-            self.theirs(suite, case),
+            ours,
+            theirs,
             arch=suite.arch_for(self.arch),
             assemble=self.backend.assemble,
             variant=kind,
@@ -225,6 +225,10 @@ class ParitySession:
     def ops_that_passed(self, check: str) -> frozenset[str]:
         """Ops of which some case passed this check in this process."""
         return frozenset(op for (name, op, _), found in self._results.items() if name == check and found.status == PASS)
+
+    def _both(self, suite: OpSuite, case: Case) -> tuple[tuple[Any, ...], tuple[Launch, ...]]:
+        """The peer's launches and ours. The peer comes first: what it refuses (fp8 for sm_80) is not ours to fail."""
+        return self.theirs(suite, case), self.ours(suite, case)
 
     def ours(self, suite: OpSuite, case: Case) -> tuple[Launch, ...]:
         """Our launches of a case, captured once."""

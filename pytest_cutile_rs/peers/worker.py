@@ -47,7 +47,7 @@ class Failure:
     """The answer to a request that raised.
 
     Attributes:
-        refused: whether the op itself raised.
+        refused: whether the op itself raised, or cuTile Python's front end.
         message: the error in one line.
         trace: the traceback.
         kind: of a fault in one of the op's kernels, as in ``PeerFault``; empty for anything else.
@@ -87,6 +87,7 @@ def answer(request: Request) -> list[dict[str, Any]]:
 
     try:
         captured = capturing.capture(lambda: suite.call(call, backend="cutile"), request.arch, tuning=first)
+        bytecodes = [capturing.bytecode(launch) for launch in captured]  # some architectures lack a dtype
     except Exception as error:
         raise Refusal(f"{type(error).__name__}: {error}") from error
     return [
@@ -94,12 +95,12 @@ def answer(request: Request) -> list[dict[str, Any]]:
             "name": launch.name,
             "grid": launch.grid,
             "hints": dict(launch.hints),
-            "bytecode": capturing.bytecode(launch),
+            "bytecode": bytecode,
             "constants": {name: plain(value) for name, value in launch.constants.items()},
             "arguments": dict(describe_arguments(launch)),
             "configurations": sizes[0] if sizes else 0,
         }
-        for launch in captured
+        for launch, bytecode in zip(captured, bytecodes, strict=True)
     ]
 
 
@@ -125,7 +126,7 @@ def plain(value: Any) -> Any:
 
 
 class Refusal(Exception):
-    """The op under cuTile Python raised."""
+    """The op under cuTile Python raised, or its front end refused a kernel."""
 
 
 class Fault(Exception):

@@ -142,6 +142,14 @@ def test_tensors_travel_with_their_bits_and_strides(dtype):
     assert unpack(pack(weird)).view(torch.uint16).tolist() == [0x7FC1, 0xFF81]
 
 
+def test_a_dtype_that_an_architecture_lacks_is_refused_too(peer):
+    """Not a failure of either side: sm_80 has no 8-bit floats."""
+    matmul = suites()["matmul"]
+    eight_bits = next(case for case in matmul.cases if case.dtype == "f8e5m2" and case.structural and not case.raises)
+    with pytest.raises(PeerRefused, match=r"refused matmul\[f8e5m2.*for sm_80: .*not supported on sm_80"):
+        peer.launches(matmul, eight_bits, "sm_80")
+
+
 def test_what_the_op_refuses_is_told_apart_from_a_failure(peer):
     refused = replace(CASE, id="both", params=(("use_tma", True), ("use_chunked", True)))
     for _ in range(2):
