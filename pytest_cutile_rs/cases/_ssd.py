@@ -22,6 +22,7 @@ from pytest_cutile_rs.case import OpSuite
 from pytest_cutile_rs.cases._tensors import tensor
 
 _MANY_TOKENS = 512
+"""From here on a gradient through every token's state would keep tens of gigabytes."""
 
 
 def ssd_case(op: str, dtype: str, shape: tuple[int, ...], chunk: int = 64, **more: Any) -> Case:
@@ -50,10 +51,7 @@ class SsdSuite(OpSuite):
         return x, a, b, c, d, dt, state
 
     def exact(self, case: Case) -> Callable[..., tuple[Any, Any]]:
-        """The function that references are computed by, of operands in fp64.
-
-        By chunks from 512 tokens on: a gradient through every token's state would keep tens of gigabytes.
-        """
+        """The function that references are computed by, of operands in fp64: by chunks where tokens are many."""
         return partial(self.chunked, case) if case.shape[1] >= _MANY_TOKENS else self.recurrent
 
     @staticmethod

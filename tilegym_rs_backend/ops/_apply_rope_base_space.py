@@ -120,12 +120,12 @@ def work(problem: Either, config: Config, machine: Machine) -> Work:
     """Return what a launch does: both halves and their tables are read, both halves written."""
     batches, heads, positions, _ = problem.q.shape
     size, table = problem.q.dtype.itemsize, problem.cos.dtype.itemsize
-    head_tiles, k_heads = _heads(problem, config.heads)
+    _, k_heads = _heads(problem, config.heads)
     here = config.rows // config.heads  # positions of a tile
     columns = next_power_of_2(problem.half)
     tile = here * (config.heads + k_heads) * columns
     return Work(
-        tiles=head_tiles * ceil_div(positions, here) * batches,
+        tiles=_blocks(problem, config.rows, config.heads),
         steps=1,
         step_bytes=2 * tile * size + 2 * here * columns * table,
         tile_bytes=2 * tile * size,
@@ -177,6 +177,7 @@ def _rows_of_a_vector(problem: Either) -> int:
 
 
 def _blocks(problem: Either, rows: int, heads: int) -> int:
+    """Return the tiles of so many rows and heads that cover q."""
     batches, _, positions, _ = problem.q.shape
     return _heads(problem, heads)[0] * ceil_div(positions, max(rows // heads, 1)) * batches
 

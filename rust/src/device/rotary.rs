@@ -65,6 +65,23 @@ pub mod rotary {
         there & in_row
     }
 
+    /// A tile, and its load's token; undetermined where the mask is false. EXACT promises that it is true throughout.
+    fn read<E: ElementType, const ROWS: i32, const BLOCK: i32, const EXACT: bool>(
+        from: PointerTile<*mut E, { [ROWS, BLOCK] }>,
+        mask: Tile<bool, { [ROWS, BLOCK] }>,
+    ) -> (Tile<E, { [ROWS, BLOCK] }>, Token) {
+        if EXACT {
+            let found: (Tile<E, { [ROWS, BLOCK] }>, Token) =
+                unsafe { load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
+            found
+        } else {
+            let found: (Tile<E, { [ROWS, BLOCK] }>, Token) = unsafe {
+                load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
+            };
+            found
+        }
+    }
+
     /// Both halves of the rows of a tile, and their loads' token.
     pub fn halves<
         E: ElementType,
@@ -81,23 +98,10 @@ pub mod rotary {
     ) -> (Tile<E, { [ROWS, BLOCK] }>, Tile<E, { [ROWS, BLOCK] }>, Token) {
         let a: PointerTile<*mut E, { [ROWS, BLOCK] }> = row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, 0i32, stride);
         let b: PointerTile<*mut E, { [ROWS, BLOCK] }> = row_pointers::<E, ROWS, BLOCK, UNIT>(base, rows, HALF, stride);
-        if EXACT {
-            let a: (Tile<E, { [ROWS, BLOCK] }>, Token) =
-                unsafe { load_ptr_tko(a, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
-            let b: (Tile<E, { [ROWS, BLOCK] }>, Token) =
-                unsafe { load_ptr_tko(b, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
-            let read: Token = join_tokens(&[a.1, b.1]);
-            (a.0, b.0, read)
-        } else {
-            let a: (Tile<E, { [ROWS, BLOCK] }>, Token) = unsafe {
-                load_ptr_tko(a, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            let b: (Tile<E, { [ROWS, BLOCK] }>, Token) = unsafe {
-                load_ptr_tko(b, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            let read: Token = join_tokens(&[a.1, b.1]);
-            (a.0, b.0, read)
-        }
+        let a: (Tile<E, { [ROWS, BLOCK] }>, Token) = read::<E, ROWS, BLOCK, EXACT>(a, mask);
+        let b: (Tile<E, { [ROWS, BLOCK] }>, Token) = read::<E, ROWS, BLOCK, EXACT>(b, mask);
+        let read: Token = join_tokens(&[a.1, b.1]);
+        (a.0, b.0, read)
     }
 
     /// A tile's rows of a table (B, S, columns), which all heads share, and their load's token.
@@ -119,16 +123,7 @@ pub mod rotary {
         let mask: Tile<bool, { [ROWS, BLOCK] }> = exist::<ROWS, HEADS, BLOCK>(at.2, HEADS, HALF);
         let from: PointerTile<*mut C, { [ROWS, BLOCK] }> =
             row_pointers::<C, ROWS, BLOCK, UNIT>(base, rows, 0i32, strides.2);
-        if EXACT {
-            let found: (Tile<C, { [ROWS, BLOCK] }>, Token) =
-                unsafe { load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, None, None, None, Latency::<0>) };
-            found
-        } else {
-            let found: (Tile<C, { [ROWS, BLOCK] }>, Token) = unsafe {
-                load_ptr_tko(from, ordering::Weak, None::<scope::TileBlock>, Some(mask), None, None, Latency::<0>)
-            };
-            found
-        }
+        read::<C, ROWS, BLOCK, EXACT>(from, mask)
     }
 
     /// Writes both halves, rotated against each other, behind what `read` stands for.
