@@ -10,7 +10,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
-WATCHED = ("tilegym.backend.selector", "tilegym.backend.dispatcher", "torch._dynamo.trace_rules")
+WATCHED = (
+    "tilegym.backend.selector",
+    "tilegym.backend.dispatcher",
+    "tilegym.ops.moe_interface",
+    "torch._dynamo.trace_rules",
+)
 
 
 class _Loader:

@@ -30,6 +30,7 @@ _FALLBACK = "DISABLE_FALLBACK"
 _SELECTOR = "tilegym.backend.selector"
 _DISPATCHER = "tilegym.backend.dispatcher"
 _DYNAMO_RULES = "torch._dynamo.trace_rules"
+_MOE = "tilegym.ops.moe_interface"
 _CHOICE = "CUTILE_TUTORIALS_BACKEND"
 
 
@@ -55,6 +56,8 @@ def after_loading(name: str, module: ModuleType) -> None:
         _join_dispatcher(module)
     elif name == _DYNAMO_RULES:
         _keep_dynamo_out(module)
+    elif name == _MOE:
+        _answer_as_cutile(module)
 
 
 def register() -> None:
@@ -71,9 +74,10 @@ def register() -> None:
     if dispatcher is not None and not hasattr(dispatcher.dispatch, "_tilegym_rs"):
         _join_dispatcher(dispatcher)
         _rebind_dispatch(dispatcher)
-    rules = _loaded(_DYNAMO_RULES)
-    if rules is not None:
-        _keep_dynamo_out(rules)
+    for name, join in ((_DYNAMO_RULES, _keep_dynamo_out), (_MOE, _answer_as_cutile)):
+        module = _loaded(name)
+        if module is not None:
+            join(module)
 
 
 def _loaded(name: str) -> ModuleType | None:
@@ -233,6 +237,24 @@ def _keep_dynamo_out(rules: ModuleType) -> None:
     the logger's methods (`ignore_logger_methods`) was tried: torch 2.11 then fails to copy and store its configuration.
     """
     rules.add(__package__)
+
+
+def _answer_as_cutile(moe: ModuleType) -> None:
+    """Let ``fused_moe`` take us for cuTile: it knows backends by name, and chooses tile sizes by it.
+
+    Our ops take the sizes that cuTile's take; for a name that it does not know it has none.
+    """
+    original = moe.get_current_backend
+    if hasattr(original, "_tilegym_rs"):
+        return
+
+    @functools.wraps(original)
+    def get_current_backend() -> str:
+        found: str = original()
+        return "cutile" if found == BACKEND else found
+
+    get_current_backend._tilegym_rs = True  # type: ignore[attr-defined]
+    moe.get_current_backend = get_current_backend  # type: ignore[attr-defined]
 
 
 __all__ = ["BACKEND", "after_loading", "implementation", "native_ops", "only", "register", "while_loading"]

@@ -138,6 +138,7 @@ fn hold(item: &Item, params: &mut [Param]) -> Result<(), String> {
 fn pass(item: &Item) -> Result<Pass, String> {
     match (item.name.as_str(), item.list) {
         ("drop_bounds", None) => Ok(Pass::DropBounds),
+        ("unchanged_results", None) => Ok(Pass::UnchangedResults),
         ("fold_pads", None) => Ok(Pass::FoldPads),
         ("wrapping_truncations", None) => Ok(Pass::WrappingTruncations),
         ("constant_bits", None) => Ok(Pass::ConstantBits),

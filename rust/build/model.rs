@@ -64,6 +64,7 @@ pub struct Holds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pass {
     DropBounds,
+    UnchangedResults,
     FoldPads,
     WrappingTruncations,
     ConstantBits,

@@ -94,6 +94,19 @@ print([op for op, impls in _REGISTRY.items() if "default" in impls and "cutile_r
     assert run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "[]"
 
 
+@pytest.mark.parametrize("autoload", ["1", "0"])
+def test_the_mixture_of_experts_that_knows_backends_by_name_takes_ours_for_cutile(autoload):
+    code = """
+import tilegym, tilegym_rs_backend
+from tilegym.ops import moe_interface
+tilegym.set_backend("cutile_rs")
+ours = moe_interface.get_current_backend(), tilegym.get_current_backend()
+tilegym.set_backend("cutile")
+print(*ours, moe_interface.get_current_backend())
+"""
+    assert run(code, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload) == "cutile cutile_rs cutile"
+
+
 def test_a_broken_installation_does_not_break_import_torch(tmp_path):
     package = tmp_path / "tilegym_rs_backend"
     package.mkdir()

@@ -199,6 +199,23 @@ def two_spans(out, x, N: ConstInt, WIDTH: ConstInt):
 
 
 @ct.kernel
+def decides(out, x, n: int, WIDTH: ConstInt):
+    """Branches inside one another and a loop, each of which changes some of what the loop carries."""
+    total = ct.zeros((WIDTH,), dtype=ct.float32)
+    high = ct.zeros((WIDTH,), dtype=ct.float32)
+    late = 0
+    for i in range(n):
+        tile = ct.load(x, index=(i,), shape=(WIDTH,))
+        if i > late:
+            if ct.max(tile, 0) > 1.0:
+                tile = tile * 0.5
+            high = ct.maximum(high, tile)
+        total = total + tile
+        late = late + i
+    ct.store(out, index=(ct.bid(0),), tile=total + high * ct.astype(late, ct.float32))
+
+
+@ct.kernel
 def infinities(out, x, WIDTH: ConstInt):
     tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
     low = ct.full((WIDTH,), float("-inf"), dtype=x.dtype)
@@ -267,6 +284,7 @@ NAMES = (
     "selected_rows",
     "two_spans",
     "two_spans_one_turn",
+    "decides",
 )
 
 
@@ -312,4 +330,5 @@ def launches():
         "selected_rows": launch(selected_rows, h, h, w, 16, 64, grid=(4, 2)),
         "two_spans": launch(two_spans, v, v, 1000, 256),
         "two_spans_one_turn": launch(two_spans, v, v, 256, 256),
+        "decides": launch(decides, v, v, 16, 256),
     }

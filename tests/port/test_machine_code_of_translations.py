@@ -30,6 +30,12 @@ def test_the_machine_code_is_the_originals(shared_crate, name):
     assert found.verdict == IDENTICAL, f"{found.detail}\n{shared_crate.kernels.crate.source(found.entry)}"
 
 
+def test_a_branch_yields_what_it_changes_and_no_more(shared_crate):
+    for name in ("decides", "sum_of_some", "halve_then_look"):
+        found = compare_launch(shared_crate.kernels, shared_crate.launches[name])
+        assert found.ir in ("IDENTICAL", "EQUIVALENT"), (name, found.ir)
+
+
 def test_launches_of_one_class_share_an_entry(shared_crate):
     entries = {name: shared_crate.kernels.entry(launch).name for name, launch in shared_crate.launches.items()}
     assert entries["scale_rows"].startswith("scale_rows_")

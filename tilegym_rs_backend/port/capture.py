@@ -9,9 +9,7 @@ touched. Results that ``fn`` returns hold uninitialised memory.
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
-import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -32,13 +30,13 @@ from tilegym_rs_backend.port.machine import machine_targets
 from tilegym_rs_backend.port.signature import bytecode
 from tilegym_rs_backend.port.signature import constant_parameters
 from tilegym_rs_backend.port.signature import resolve_hints
+from tilegym_rs_backend.port.tuning_caches import tuning_caches_aside
 
 __all__ = ["CapturedLaunch", "bytecode", "capture", "check_cuda_tile", "import_tilegym"]
 
 Tuning = int | str | Callable[[Sequence[Any]], int]
 
 patches = Patches()
-_CACHES_LOCK = threading.RLock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,40 +215,6 @@ def work_targets() -> Iterator[tuple[Any, str, str]]:
 def tuner_targets() -> Iterator[tuple[Any, str, str]]:
     """Each module's own name for the tuner."""
     return (target for target in _targets() if target[2] == "exhaustive_search")
-
-
-def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
-    """What a module holds, and what the classes hold that it defines: some ops remember there."""
-    for name, value in list(vars(module).items()):
-        yield name, value
-        if isinstance(value, type) and value.__module__ == module.__name__:
-            yield from list(vars(value).items())
-
-
-@contextlib.contextmanager
-def tuning_caches_aside() -> Iterator[None]:
-    """Empty what TileGym remembers of tuning and of the machine, and put it back afterwards."""
-    with _CACHES_LOCK:
-        kept: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-        machine_facts: list[Any] = []
-        for name, module in list(sys.modules.items()):
-            if not name.startswith("tilegym.") or module is None:
-                continue
-            for attribute, value in _attributes(module):
-                if type(value) is dict and "cache" in attribute.lower():
-                    kept.append((value, dict(value)))
-                    value.clear()
-                elif isinstance(value, functools._lru_cache_wrapper) and name.startswith("tilegym.ops.cutile"):
-                    machine_facts.append(value)
-                    value.cache_clear()
-        try:
-            yield
-        finally:
-            for remembered in machine_facts:
-                remembered.cache_clear()
-            for cache, content in kept:
-                cache.clear()
-                cache.update(content)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 from .capture import patches
 from .capture import tuner_targets
-from .capture import tuning_caches_aside
+from .tuning_caches import tuning_caches_aside
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ def _branch_with_return(emitter: Emitter, operation: Any, rest: Sequence[Any]) -
     for arm in _arms(operation):
         if _end(arm) == "Return":
             _check_return(emitter, arm[-1])
-    emitter.code.open(f"if {emitter.scalar(operation.cond)}")
+    _open_branch(emitter, emitter.scalar(operation.cond))
     for position, arm in enumerate(_arms(operation)):
         inside = list(arm)[:-1]
         if _end(arm) != "Return":
@@ -183,7 +183,7 @@ def branch(emitter: Emitter, operation: Any) -> None:
     results = []
     for position, variable in enumerate(operation.result_vars):
         results.append(_variable(emitter, variable, _before(emitter, variable, ends, position)))
-    emitter.code.open(f"if {condition}")
+    _open_branch(emitter, condition)
     emitter.branches.append(results)
     for position, arm in enumerate(_arms(operation)):
         with emitter.scope():
@@ -194,6 +194,12 @@ def branch(emitter: Emitter, operation: Any) -> None:
     emitter.code.close()
     for variable, value in zip(operation.result_vars, results, strict=True):
         emitter.values[variable.name] = value
+
+
+def _open_branch(emitter: Emitter, condition: str) -> None:
+    emitter.code.open(f"if {condition}")
+    # The DSL's branch also yields the variables of the loop around it.
+    emitter.parity_passes.add("unchanged_results")
 
 
 def _before(emitter: Emitter, variable: Any, ends: Sequence[Any], position: int) -> Value:

@@ -58,7 +58,9 @@ class Emitter:
         definitions: IR variable -> the operation that computes it.
         uses: IR variable -> how many operands it is.
         helpers: name -> text of private functions.
-        passes: names of the front end's parity passes that this text relies on.
+        passes: names of the passes that the form of a construct in this text stands on.
+        parity_passes: names of those without which the text means the same and compiles, though maybe not to the
+            original's machine code.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Emitter:
         self.values: dict[str, Value] = {}
         self.helpers: dict[str, str] = {}
         self.passes: set[str] = set()
+        self.parity_passes: set[str] = {"drop_bounds"}
         self.scan_axes: list[int] = []
         # Per loop: what it carries, and how many branches are open around it.
         self.loops: list[tuple[list[Value], int]] = []

@@ -32,9 +32,6 @@ from tilegym_rs_backend.port.translate.translation import Translation
 from tilegym_rs_backend.port.translate.typed_ir import TypedKernel
 from tilegym_rs_backend.port.translate.typed_ir import typed_kernel
 
-PARITY_PASSES = ("drop_bounds",)
-"""Passes without which a text means the same and compiles, though maybe not to the original's machine code."""
-
 
 def translate(launch: CapturedLaunch, *, plain: bool = False) -> Translation:
     """Translate the kernel of a captured launch for the launch's own specialization.
@@ -72,7 +69,7 @@ def _translate(launch: CapturedLaunch, kernel: TypedKernel, generic_type: str | 
     parameters = declare(emitter, kernel.parameters)
     emitter.outliner = Outliner(kernel.body)
     emit_block(emitter, list(kernel.body))
-    passes = [*(() if plain else PARITY_PASSES), *sorted(emitter.passes)]
+    passes = sorted(emitter.passes if plain else emitter.passes | emitter.parity_passes)
     if any(emitter.scan_axes):
         passes.append(f"scan_axes = [{', '.join(map(str, emitter.scan_axes))}]")
     code = launch.kernel._annotated_function.pyfunc.__code__
