@@ -139,6 +139,7 @@ fn pass(item: &Item) -> Result<Pass, String> {
     match (item.name.as_str(), item.list) {
         ("drop_bounds", None) => Ok(Pass::DropBounds),
         ("unchanged_results", None) => Ok(Pass::UnchangedResults),
+        ("constant_tiles", None) => Ok(Pass::ConstantTiles),
         ("fold_pads", None) => Ok(Pass::FoldPads),
         ("wrapping_truncations", None) => Ok(Pass::WrappingTruncations),
         ("constant_bits", None) => Ok(Pass::ConstantBits),

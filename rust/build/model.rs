@@ -65,6 +65,7 @@ pub struct Holds {
 pub enum Pass {
     DropBounds,
     UnchangedResults,
+    ConstantTiles,
     FoldPads,
     WrappingTruncations,
     ConstantBits,

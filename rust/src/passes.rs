@@ -5,9 +5,12 @@
 //! 0.5.0 cannot. An entry names those it needs (`#[tile::passes(..)]`), and each comes with the reason why the kernel's
 //! meaning stays what its text says.
 
+mod branches;
+mod constants;
+
 use cutile_ir::Module;
 use cutile_ir::bytecode::Opcode;
-use cutile_ir::ir::{Attribute, BlockId, OpId, RegionId, TileElementType, Type, Value, ValueProducer};
+use cutile_ir::ir::{Attribute, BlockId, OpId, RegionId, Value, ValueProducer};
 use std::collections::HashMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +18,7 @@ use std::collections::HashMap;
 pub enum Pass {
     DropBounds,
     UnchangedResults,
+    ConstantTiles,
     FoldPads,
     WrappingTruncations,
     ConstantBits,
@@ -26,10 +30,11 @@ pub fn apply(module: &mut Module, passes: &[Pass]) -> Result<(), String> {
     for pass in passes {
         match pass {
             Pass::DropBounds => drop_bounds(module),
-            Pass::UnchangedResults => unchanged_results(module),
+            Pass::UnchangedResults => branches::unchanged_results(module),
+            Pass::ConstantTiles => constants::constant_tiles(module),
             Pass::FoldPads => fold_pads(module),
             Pass::WrappingTruncations => wrapping_truncations(module),
-            Pass::ConstantBits => constant_bits(module),
+            Pass::ConstantBits => constants::constant_bits(module),
             Pass::ScanAxes(axes) => scan_axes(module, axes)?,
         }
     }
@@ -112,68 +117,6 @@ fn drop_bounds(module: &mut Module) {
     }
 }
 
-/// An `if` yields what it changes: a result that every arm hands on as it was before the `if` is that value.
-///
-/// The front end yields every variable of the loop around an `if`, changed or not. An arm that leaves the loop yields
-/// nothing, so the result has the value of the arms that do: where they yield one value, made outside of the `if`, it
-/// is the result whichever arm ran. Readers take that value and the result goes. Inner branches come first: what they
-/// hand on unchanged is unchanged for the outer one too.
-fn unchanged_results(module: &mut Module) {
-    for (block, op) in operations(module).into_iter().rev() {
-        if module.op(op).opcode != Opcode::If {
-            continue;
-        }
-        let yields: Vec<OpId> = module.op(op).regions.iter().filter_map(|&arm| last(module, arm)).collect();
-        let yields: Vec<OpId> = yields.into_iter().filter(|&end| module.op(end).opcode == Opcode::Yield).collect();
-        let Some(&first) = yields.first() else { continue };
-        let unchanged = |&position: &usize| {
-            let value = module.op(first).operands[position];
-            let same = yields.iter().all(|&end| module.op(end).operands[position] == value);
-            (same && !is_made_inside(module, op, value)).then_some((position, value))
-        };
-        let positions = 0..module.op(op).result_types.len();
-        let gone: HashMap<usize, Value> = positions.clone().filter_map(|position| unchanged(&position)).collect();
-        if gone.is_empty() {
-            continue;
-        }
-        let kept: Vec<usize> = positions.filter(|position| !gone.contains_key(position)).collect();
-        let of = results(module).0.remove(&op).unwrap_or_default();
-        for end in yields {
-            let operands = &mut module.op_mut(end).operands;
-            *operands = kept.iter().map(|&position| operands[position]).collect();
-        }
-        // A value's position among its operation's results is fixed: fewer results are another operation's.
-        let mut fewer = module.op(op).clone();
-        fewer.result_types = kept.iter().map(|&position| fewer.result_types[position].clone()).collect();
-        let types = fewer.result_types.clone();
-        let fewer = module.alloc_op(fewer);
-        let mut now = gone;
-        for (result_index, (ty, &position)) in types.into_iter().zip(&kept).enumerate() {
-            let producer = ValueProducer::OpResult { op: fewer, result_index: result_index as u32 };
-            now.insert(position, module.alloc_value(ty, producer));
-        }
-        module.block_mut(block).ops.iter_mut().filter(|other| **other == op).for_each(|other| *other = fewer);
-        let all = operations(module);
-        for (position, value) in now {
-            replace(module, &all, of[position], value);
-        }
-    }
-}
-
-/// The operation that a region ends with.
-fn last(module: &Module, region: RegionId) -> Option<OpId> {
-    module.region(region).blocks.last().and_then(|&block| module.block(block).ops.last().copied())
-}
-
-fn is_made_inside(module: &Module, op: OpId, value: Value) -> bool {
-    let mut inside = vec![];
-    walk(module, &module.op(op).regions, &mut inside);
-    match module.value_data(value).producer {
-        ValueProducer::OpResult { op, .. } => inside.iter().any(|&(_, other)| other == op),
-        ValueProducer::BlockArg { block, .. } => inside.iter().any(|&(other, _)| other == block),
-    }
-}
-
 /// `select(m, load(p, m), pad)` becomes `load(p, m, pad)`.
 ///
 /// A masked load without padding leaves the elements outside the mask undetermined, and one with padding sets them to
@@ -238,36 +181,6 @@ fn wrapping_truncations(module: &mut Module) {
                 }
             }
         }
-    }
-}
-
-/// `bitcast(constant)` becomes the constant of the same bits.
-///
-/// A bitcast keeps every bit of every element and changes what they are called, so the result is a constant, element by
-/// element the one written down here; the widths of both element types are equal, because Tile IR allows no other.
-fn constant_bits(module: &mut Module) {
-    let (_, producer) = results(module);
-    for (_, op) in operations(module) {
-        let data = module.op(op);
-        if data.opcode != Opcode::Bitcast {
-            continue;
-        }
-        let Some(&source) = producer.get(&data.operands[0]) else { continue };
-        let Type::Tile(target) = &data.result_types[0] else { continue };
-        let TileElementType::Scalar(element) = target.element_type else { continue };
-        if module.op(source).opcode != Opcode::Constant {
-            continue;
-        }
-        let mut attributes = module.op(source).attributes.clone();
-        for (_, attribute) in &mut attributes {
-            if let Attribute::DenseElements(elements) = attribute {
-                elements.element_type = Type::Scalar(element);
-            }
-        }
-        let bitcast = module.op_mut(op);
-        bitcast.opcode = Opcode::Constant;
-        bitcast.operands.clear();
-        bitcast.attributes = attributes;
     }
 }
 

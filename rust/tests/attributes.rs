@@ -82,8 +82,8 @@ fn passes_are_read_in_order() {
     let k = read("#[tile::passes(drop_bounds, fold_pads, wrapping_truncations, scan_axes = [1, 0])]", "n: i32");
     let expected = [Pass::DropBounds, Pass::FoldPads, Pass::WrappingTruncations, Pass::ScanAxes(vec![1, 0])];
     assert_eq!(k.expect("accepted").passes, expected);
-    let k = read("#[tile::passes(constant_bits, unchanged_results)]", "n: i32");
-    assert_eq!(k.expect("accepted").passes, [Pass::ConstantBits, Pass::UnchangedResults]);
+    let k = read("#[tile::passes(constant_bits, constant_tiles, unchanged_results)]", "n: i32");
+    assert_eq!(k.expect("accepted").passes, [Pass::ConstantBits, Pass::ConstantTiles, Pass::UnchangedResults]);
     refused("#[tile::passes(drop_everything)]", "n: i32", "there is no pass drop_everything");
     refused("#[tile::passes(scan_axes)]", "n: i32", "there is no pass scan_axes of that form");
     refused("#[tile::passes(drop_bounds = 1 2)]", "n: i32", "#[tile::passes]");

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("tilegym", reason="tilegym is not installed (pip install tilegym-rs[parity])")
 pytest.importorskip("cuda.tile")
+
+import torch
 
 from tilegym_rs_backend.port.installed import backend_set
 from tilegym_rs_backend.port.installed import import_tilegym

@@ -216,6 +216,16 @@ def decides(out, x, n: int, WIDTH: ConstInt):
 
 
 @ct.kernel
+def in_order(out, x, rows, LIMIT: ConstInt, WIDTH: ConstInt):
+    """A reshape with other work before its broadcast, and a tile of a constant."""
+    tile = ct.load(x, index=(ct.bid(0), 0), shape=(WIDTH, WIDTH))
+    row = ct.reshape(ct.load(rows, index=(ct.bid(0),), shape=(WIDTH,)), (1, WIDTH))
+    sums = ct.sum(ct.exp(tile), 1, keepdims=True)
+    near = ct.arange(WIDTH, dtype=ct.int32)[:, None] < LIMIT
+    ct.store(out, index=(ct.bid(0), 0), tile=ct.where(near, tile / sums, ct.broadcast_to(row, (WIDTH, WIDTH))))
+
+
+@ct.kernel
 def infinities(out, x, WIDTH: ConstInt):
     tile = ct.load(x, index=(ct.bid(0),), shape=(WIDTH,))
     low = ct.full((WIDTH,), float("-inf"), dtype=x.dtype)
@@ -285,6 +295,7 @@ NAMES = (
     "two_spans",
     "two_spans_one_turn",
     "decides",
+    "in_order",
 )
 
 
@@ -331,4 +342,5 @@ def launches():
         "two_spans": launch(two_spans, v, v, 1000, 256),
         "two_spans_one_turn": launch(two_spans, v, v, 256, 256),
         "decides": launch(decides, v, v, 16, 256),
+        "in_order": launch(in_order, meta(64, 32), meta(64, 32), meta(64), 20, 32, grid=(2,)),
     }

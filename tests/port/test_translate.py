@@ -188,6 +188,16 @@ def test_passes_are_named_where_the_text_relies_on_them(translations):
     assert translations["product"].passes == ("drop_bounds",)
 
 
+def test_parity_passes_are_those_of_the_constructs_in_the_text(translations):
+    assert translations["decides"].passes == ("drop_bounds", "unchanged_results")
+    assert translations["in_order"].passes == ("constant_tiles", "drop_bounds")
+
+
+def test_an_operation_keeps_its_place(translations):
+    body = translations["in_order"].source
+    assert body.index(".reshape(shape![1, WIDTH]);") < body.index("exp(tile") < body.index("row.broadcast(")
+
+
 def test_an_unsigned_literal_above_the_signed_maximum_is_written_by_its_bits(translations):
     # As a u32 literal it would silently become 0.
     body = translations["mixed_bits"].source

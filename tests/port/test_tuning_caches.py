@@ -9,7 +9,9 @@ import types
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 from tilegym_rs_backend.port.tuning_caches import tuning_caches_aside
 

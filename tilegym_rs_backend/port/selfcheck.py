@@ -10,6 +10,7 @@ from typing import Any
 
 from . import differences
 from . import files
+from .assemblies import ASSEMBLIES
 from .bits import execute_both
 from .capture import CapturedLaunch
 from .comparison import DIFFERENT
@@ -42,10 +43,11 @@ def judge(
         launch: the launch.
         supplied: an entry that does not answer the key yet, and will if it is identical.
     """
-    outcome = compare_launch(kernels, launch, supplied)
+    entry = supplied or kernels.entry(launch)
+    # A plain text that is different gets another attempt: assembling it again would be for nothing.
+    outcome = compare_launch(kernels, launch, supplied, assemblies=1 if entry.plain else ASSEMBLIES)
     if supplied is not None and outcome.verdict == IDENTICAL:
         kernels.enter(described["key"], supplied)
-    entry = supplied or kernels.entry(launch)
     front_end = SUPPLIED if entry.supplied else PLAIN if entry.plain else PARITY
     origin = SUPPLIED if entry.supplied else "translated"
     result = row(described, outcome.verdict, outcome.detail, front_end, outcome, origin)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What TileGym remembers of tuning and of the machine, put aside where a call must neither use it nor leave any behind."""
+"""What TileGym remembers of tuning and of the machine, put aside for calls that must neither use it nor add to it."""
 
 from __future__ import annotations
 

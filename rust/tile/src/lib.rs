@@ -30,8 +30,8 @@ pub fn holds(_arguments: TokenStream, kernel: TokenStream) -> TokenStream {
     kernel
 }
 
-/// `#[tile::passes(drop_bounds, unchanged_results, fold_pads, wrapping_truncations, constant_bits, scan_axes = [1])]`:
-/// passes over the kernel's Tile IR after the cutile front end (src/passes.rs).
+/// `#[tile::passes(drop_bounds, unchanged_results, constant_tiles, fold_pads, wrapping_truncations, constant_bits,
+/// scan_axes = [1])]`: passes over the kernel's Tile IR after the cutile front end (src/passes.rs).
 #[proc_macro_attribute]
 pub fn passes(_arguments: TokenStream, kernel: TokenStream) -> TokenStream {
     kernel

@@ -68,14 +68,16 @@ def tile_constant(emitter: Emitter, value: Any, ty: Any, element: str) -> str:
     if literal is not None:
         if not is_derived(value):
             return f"constant({literal}, {shape})"
-        return spread(literal, shape, bool(ty.shape))
+        return spread(emitter, literal, shape, bool(ty.shape))
     if element == "E" or is_float(element):
         return _float_constant(emitter, value, ty, element, shape)
     return _integer_constant(emitter, int(value), ty, element, shape)
 
 
-def spread(scalar: str, shape: str, ranked: bool) -> str:
-    """A scalar expression as a tile; `constant` takes no const generic."""
+def spread(emitter: Emitter, scalar: str, shape: str, ranked: bool) -> str:
+    """A scalar constant as a tile; `constant` takes no const generic."""
+    if ranked:
+        emitter.parity_passes.add("constant_tiles")
     return f"broadcast_scalar({scalar}, {shape})" if ranked else f"scalar_to_tile({scalar})"
 
 
@@ -135,7 +137,7 @@ def _f32_bits(emitter: Emitter, value: Any, ty: Any, shape: str) -> str:
     emitter.passes.add("constant_bits")
     if is_derived(value):
         name = emitter.generics.float_bits(expression_of(value))
-        text = spread(name, shape, bool(ty.shape))
+        text = spread(emitter, name, shape, bool(ty.shape))
     else:
         text = f"constant({float_bits(float(value), 'f32')}i32, {shape})"
     return f"bitcast({emitter.temporary('bits', type, text)})"

@@ -131,9 +131,10 @@ _RESHAPE = re.compile(r"(\w[\w.]*)\.reshape\(shape!\[[^\]]*\]\)")
 
 
 def _chains(statements: list[Statement], result: str) -> list[Statement]:
-    """Write a reshape that one broadcast of the same block uses as part of it.
+    """Write a reshape as part of the broadcast behind it, where that is its one use.
 
-    Across blocks it would move the operation, which changes the machine code; an address tile cannot be chained.
+    Over other operations, constants excepted, it would be moved, which changes the machine code; an address tile cannot
+    be chained.
     """
     uses = _uses(statements, result)
     kept = list(statements)
@@ -142,15 +143,12 @@ def _chains(statements: list[Statement], result: str) -> list[Statement]:
         source = _RESHAPE.fullmatch(first.text) if first.pure and not first.type.startswith("PointerTile") else None
         if source is None or uses[first.name] != 1:
             continue
-        for later in range(index + 1, len(kept)):
-            second = kept[later]
-            if second.depth < first.depth or second.text.startswith(f"{source[1]} = "):
-                break
-            if first.name in words(second.text):
-                if second.depth == first.depth and second.text.startswith(f"{first.name}.broadcast("):
-                    kept[later] = replace(second, text=second.text.replace(first.name, first.text, 1))
-                    del kept[index]
-                break
+        behind = (n for n, s in enumerate(kept) if n > index and not (s.comment or s.text.startswith("constant(")))
+        later = next(behind, index)
+        second = kept[later]
+        if second.depth == first.depth and second.text.startswith(f"{first.name}.broadcast("):
+            kept[later] = replace(second, text=second.text.replace(first.name, first.text, 1))
+            del kept[index]
     return kept
 
 

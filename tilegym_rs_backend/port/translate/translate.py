@@ -69,7 +69,7 @@ def _translate(launch: CapturedLaunch, kernel: TypedKernel, generic_type: str | 
     parameters = declare(emitter, kernel.parameters)
     emitter.outliner = Outliner(kernel.body)
     emit_block(emitter, list(kernel.body))
-    passes = sorted(emitter.passes if plain else emitter.passes | emitter.parity_passes)
+    passes = [*(() if plain else sorted(emitter.parity_passes)), *sorted(emitter.passes)]
     if any(emitter.scan_axes):
         passes.append(f"scan_axes = [{', '.join(map(str, emitter.scan_axes))}]")
     code = launch.kernel._annotated_function.pyfunc.__code__
