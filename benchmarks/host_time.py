@@ -6,7 +6,8 @@
     python benchmarks/host_time.py --redirected bmm,mla_decoding
 
 Calls are enqueued without waiting in between; a round ends with a synchronisation outside the clock. The rounds of all
-rows are interleaved, and a row's number is the median of its rounds (the best round beside it).
+rows are interleaved, every other one in reverse order. A row has the median of its rounds and the best one; a ratio is the
+median of the ratios of the rounds.
 """
 
 from __future__ import annotations
@@ -119,32 +120,32 @@ def python_calls(call: Callable[[], Any]) -> int:
     return entered - 1
 
 
-def compared(found: dict[str, dict[str, float]], calls: dict[str, int]) -> dict[str, dict[str, float]]:
+def compared(found: dict[str, dict[str, Any]], calls: dict[str, int]) -> dict[str, dict[str, float]]:
     """Per op: both medians, t_cutile / t_cutile_rs, and Python calls of both."""
     table = {}
     for name in dict.fromkeys(row.rpartition(", ")[0] for row in found):
         sides = {backend: f"{name}, {backend}" for backend in ("cutile", "cutile_rs")}
         if not set(sides.values()) <= found.keys():
             continue
-        theirs, ours = (found[sides[backend]]["median_us"] for backend in ("cutile", "cutile_rs"))
+        theirs, ours = (found[sides[backend]] for backend in ("cutile", "cutile_rs"))
         table[name] = {
-            "cutile_us": theirs,
-            "cutile_rs_us": ours,
-            "ratio": theirs / ours,
+            "cutile_us": theirs["median_us"],
+            "cutile_rs_us": ours["median_us"],
+            "ratio": statistics.median(t / o for t, o in zip(theirs["rounds"], ours["rounds"], strict=True)),
             "cutile_calls": calls[sides["cutile"]],
             "cutile_rs_calls": calls[sides["cutile_rs"]],
         }
     return table
 
 
-def measure(rows: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict[str, dict[str, float]]:
-    """us per call: median and best round, rows interleaved."""
+def measure(rows: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict[str, dict[str, Any]]:
+    """us per call: median, best, and every round; rows interleaved."""
     import tilegym
     import torch
 
     samples: dict[str, list[float]] = {name: [] for name in rows}
     for index in range(rounds + 3):
-        for name, call in rows.items():
+        for name, call in list(rows.items())[:: -1 if index % 2 else 1]:
             backend = getattr(call, "backend", None)
             if backend:
                 tilegym.set_backend(backend)
@@ -158,7 +159,7 @@ def measure(rows: dict[str, Callable[[], Any]], rounds: int, calls: int) -> dict
             torch.cuda.synchronize()
             if index >= 3:
                 samples[name].append(elapsed / calls * 1e6)
-    return {name: {"median_us": statistics.median(v), "best_us": min(v)} for name, v in samples.items()}
+    return {name: {"median_us": statistics.median(v), "best_us": min(v), "rounds": v} for name, v in samples.items()}
 
 
 def main() -> int:
@@ -201,7 +202,7 @@ def main() -> int:
         pairs = compared(measure(through, args.rounds, calls), {name: _counted(call) for name, call in through.items()})
     facts = _common.provenance("host_time.py") | {"gpu": torch.cuda.get_device_name(), "calls_per_round": calls}
 
-    def lines(values: dict[str, dict[str, float]]) -> str:
+    def lines(values: dict[str, dict[str, Any]]) -> str:
         return _common.table(
             ("what", "median us", "best us"),
             [(name, f"{v['median_us']:.2f}", f"{v['best_us']:.2f}") for name, v in values.items()],

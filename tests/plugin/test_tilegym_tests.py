@@ -128,6 +128,24 @@ def test_a_dtype_that_we_refuse_by_name_is_a_skip(suite) -> None:
     result.stdout.fnmatch_lines(["*not supported by cutile_rs: a has dtype f8*"])
 
 
+BY_NAME = """
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_by_name(backend, transposed):
+    if backend == "cutile" and transposed:
+        pytest.skip("cutile cannot")
+    assert backend in {"cutile_rs"} and backend not in {"cutile"} and backend != "triton"
+    assert {"cutile": 1, "cutile_rs": 2}[backend] == 2 and f"{backend}" == "cutile_rs"
+"""
+
+
+def test_what_a_test_skips_for_cutile_by_name_it_skips_for_ours(suite) -> None:
+    suite.extra = BY_NAME
+    result = suite("--tilegym-tests", "theirs", "-rs")
+    result.assert_outcomes(passed=9, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED*cutile cannot*"])
+
+
 def test_without_a_device_all_are_collected_and_skipped_and_the_run_fails(suite) -> None:
     result = suite("--tilegym-tests", "theirs", "-rs", device=False)
     result.assert_outcomes(skipped=8)

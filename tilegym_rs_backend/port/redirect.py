@@ -28,6 +28,7 @@ from .capture import patches
 from .intercept import answered
 from .intercept import install
 from .intercept import launcher
+from .intercept import thread
 from .passing import words_passed
 from .passing import words_taken
 from .planned import Planned
@@ -217,21 +218,31 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
     from torch import Tensor
 
     gpu = redirect()
+    finished = frozenset((Tensor, tuple, list, type(None)))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensor = args[0] if args and isinstance(args[0], Tensor) else first_tensor([*args, *kwargs.values()])
+        tensor = args[0] if args else None
+        if not isinstance(tensor, Tensor):
+            tensor = first_tensor(args)
+            if tensor is None:
+                tensor = first_tensor(kwargs.values())
         device = None if tensor is None else tensor.get_device()
         if device is None or device >= 0:
             if device is not None and device != torch._C._cuda_getDevice():
                 with torch.cuda.device(device):  # the wrappers launch on the current device's stream
                     return call(*args, **kwargs)
-            result = answered(gpu, function, args, kwargs)
+            before = thread.answers  # as `answered` does, in this frame
+            thread.answers = gpu
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                thread.answers = before
         else:
             target = target_of(tensor, function.__name__, "an argument")
             elsewhere = Elsewhere(gpu.kernels, target, "meta" if tensor.is_meta else "cpu")
             result = elsewhere.run(function, *args, **kwargs)
-        return result if isinstance(result, (Tensor, tuple)) else _wrapped(result)
+        return result if type(result) in finished else _wrapped(result)
 
     install()
     return call
