@@ -6,8 +6,8 @@
     python benchmarks/host_time.py --redirected bmm,mla_decoding
 
 Calls are enqueued without waiting in between; a round ends with a synchronisation outside the clock. The rounds of all
-rows are interleaved, every other one in reverse order. A row has the median of its rounds and the best one; a ratio is the
-median of the ratios of the rounds.
+rows are interleaved, every other one in reverse order. A row has the median of its rounds and the best one, a ratio is
+the median of the rounds' ratios.
 """
 
 from __future__ import annotations
