@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,3 +58,14 @@ def test_a_process_without_a_gpu_is_not_made_to_open_one(op, monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_synchronize", lambda: pytest.fail("asked for the GPU"), raising=False)
     with tuning_caches_aside():
         pass
+
+
+def test_for_numbers_a_tuner_answers_with_its_smallest_tile():
+    tune = pytest.importorskip("cuda.tile.tune")
+    from tilegym_rs_backend.port.untuned import untuned
+
+    large = SimpleNamespace(TILE_M=128, TILE_N=128, USE_TILE_TMA=False, num_ctas=1)
+    small = SimpleNamespace(TILE_M=64, TILE_N=64, USE_TILE_TMA=True, num_ctas=2)
+    smallest = SimpleNamespace(TILE_M=64, TILE_N=64, USE_TILE_TMA=True, num_ctas=1)
+    with untuned():
+        assert tune.exhaustive_search([large, small, smallest], None).best.config is smallest

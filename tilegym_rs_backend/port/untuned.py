@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -36,5 +37,6 @@ def _smallest(configs: Sequence[Any], *_: Any, **__: Any) -> Any:
 def _elements(config: Any) -> int:
     """Return the elements of a configuration's tile, times its clusters: both make it slow to compile."""
     values = vars(config)
-    tile = math.prod(value for name, value in values.items() if "SIZE" in name and "GROUP" not in name)
-    return int(tile) * int(values.get("num_ctas") or 1)
+    sized = (name for name in values if re.search("SIZE|TILE|BLOCK", name) and "GROUP" not in name)
+    tile = math.prod(values[name] for name in sized if type(values[name]) is int)  # some are flags
+    return tile * int(values.get("num_ctas") or 1)
