@@ -18,28 +18,13 @@ import pytest
 from pytest_cutile_rs.backend import DEFAULT_ARCH
 from pytest_cutile_rs.backend import OURS
 from pytest_cutile_rs.options import Options
+from pytest_cutile_rs.stand_in import REPLACED
+from pytest_cutile_rs.stand_in import StandIn
 
-_REPLACED = "cutile"
 # Other implementations of TileGym: not what this run is about. "cutile-rs" would also get the same id as ours.
 _DROPPED = frozenset({"cutile-rs", "tilecpp", "triton"})
 _UNSUPPORTED_DTYPE = -2  # the C contract's return code
 _BACKEND_ARGUMENTS = frozenset({"backend", "framework"})
-
-
-class _InPlaceOfCutile(str):
-    """Our backend's name, which also compares equal to ``cutile``: what a test skips or expects for that, by its name,
-    it then skips or expects for ours. Looked up in a set or a dictionary it is our name alone.
-    """
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return other in (_REPLACED, str(self))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
 
 
 def prepare(paths: Sequence[str], arch: str | None) -> None:
@@ -148,8 +133,8 @@ def reaim(mark: pytest.Mark) -> pytest.Mark:
         value = _value(row, position, len(names))
         if value in _DROPPED:
             continue
-        new_rows.append(_with(row, position, len(names), _InPlaceOfCutile(OURS)) if value == _REPLACED else row)
-        new_ids.append(_retitle(text) if value == _REPLACED else text)
+        new_rows.append(_with(row, position, len(names), StandIn(OURS)) if value == REPLACED else row)
+        new_ids.append(_retitle(text) if value == REPLACED else text)
     kwargs = {name: value for name, value in mark.kwargs.items() if name not in ("argnames", "argvalues")}
     if listed:
         kwargs["ids"] = new_ids
@@ -178,7 +163,7 @@ def _retitle(text: Any) -> Any:
     """An explicit id, with our name in the place of ``cutile`` where that stands for a whole word."""
     if not isinstance(text, str):
         return text
-    return "-".join(OURS if word == _REPLACED else word for word in text.split("-"))
+    return "-".join(OURS if word == REPLACED else word for word in text.split("-"))
 
 
 def _is_param(row: Any) -> bool:

@@ -134,12 +134,19 @@ BY_NAME = """
 def test_by_name(backend, transposed):
     if backend == "cutile" and transposed:
         pytest.skip("cutile cannot")
-    assert backend in {"cutile_rs"} and backend not in {"cutile"} and backend != "triton"
+    if backend == "cutile":
+        if transposed:
+            pytest.skip("nor that")
+    if backend == "cutile":
+        raise AssertionError("what the test does for cutile alone")
+    used = "cutile's" if backend == "cutile" else "ours"
+    assert used == "ours" and backend != "cutile" and backend != "triton"
+    assert backend in {"cutile_rs"} and backend not in {"cutile"} and backend not in ["cutile"]
     assert {"cutile": 1, "cutile_rs": 2}[backend] == 2 and f"{backend}" == "cutile_rs"
 """
 
 
-def test_what_a_test_skips_for_cutile_by_name_it_skips_for_ours(suite) -> None:
+def test_what_a_test_skips_for_cutile_by_name_it_skips_for_ours_and_does_nothing_else(suite) -> None:
     suite.extra = BY_NAME
     result = suite("--tilegym-tests", "theirs", "-rs")
     result.assert_outcomes(passed=9, skipped=1)

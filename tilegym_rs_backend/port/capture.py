@@ -182,7 +182,7 @@ def capture(
     answers["launch"] = recorder.launch
     answers["exhaustive_search"] = recorder.search
     answers["compiler_timeout"] = lambda *_, **__: contextlib.nullcontext()
-    with patches.active(answers, _targets), tuning_caches_aside(), _cuda_redirected(device):
+    with patches.active(answers, _targets), tuning_caches_aside(launches=False), _cuda_redirected(device):
         fn()
     return recorder.launches
 

@@ -32,7 +32,13 @@ PLAIN, PARITY, SUPPLIED = "plain", "parity passes", "supplied"
 
 
 def judge(
-    kernels: PortedKernels, folder: Path, described: dict[str, Any], launch: CapturedLaunch, supplied: Entry | None
+    kernels: PortedKernels,
+    folder: Path,
+    described: dict[str, Any],
+    launch: CapturedLaunch,
+    supplied: Entry | None,
+    *,
+    again: bool = False,
 ) -> tuple[dict[str, Any], list[str]]:
     """Compare a launch with its entry and write its files; returns its row of the summary, and the files' names.
 
@@ -42,10 +48,11 @@ def judge(
         described: the launch in the analysis.
         launch: the launch.
         supplied: an entry that does not answer the key yet, and will if it is identical.
+        again: this is the last attempt.
     """
     entry = supplied or kernels.entry(launch)
     # A plain text that is different gets another attempt: assembling it again would be for nothing.
-    outcome = compare_launch(kernels, launch, supplied, assemblies=1 if entry.plain else ASSEMBLIES)
+    outcome = compare_launch(kernels, launch, supplied, assemblies=1 if entry.plain and not again else ASSEMBLIES)
     if supplied is not None and outcome.verdict == IDENTICAL:
         kernels.enter(described["key"], supplied)
     front_end = SUPPLIED if entry.supplied else PLAIN if entry.plain else PARITY

@@ -25,7 +25,7 @@ from .tuning_caches import tuning_caches_aside
 def untuned() -> Iterator[None]:
     """Let the calling thread's tuners answer with their smallest configuration, for the block."""
     answers: dict[str, Callable[..., Any]] = {"exhaustive_search": _smallest}
-    with patches.active(answers, tuner_targets), tuning_caches_aside():
+    with patches.active(answers, tuner_targets), tuning_caches_aside(launches=True):
         yield
 
 
@@ -39,4 +39,4 @@ def _elements(config: Any) -> int:
     values = vars(config)
     sized = (name for name in values if re.search("SIZE|TILE|BLOCK", name) and "GROUP" not in name)
     tile = math.prod(values[name] for name in sized if type(values[name]) is int)  # some are flags
-    return tile * int(values.get("num_ctas") or 1)
+    return int(tile) * int(values.get("num_ctas") or 1)

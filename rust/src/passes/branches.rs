@@ -9,10 +9,10 @@ use std::collections::HashMap;
 
 /// An `if` yields what it changes: a result that every arm hands on as it was before the `if` is that value.
 ///
-/// The front end yields every variable of the loop around an `if`, changed or not. An arm that leaves the loop yields
-/// nothing, so the result has the value of the arms that do: where they yield one value, made outside of the `if`, it
-/// is the result whichever arm ran. Readers take that value and the result goes. Inner branches come first: what they
-/// hand on unchanged is unchanged for the outer one too.
+/// The front end yields every variable of the loop or branch around an `if`, changed or not. An arm that leaves the loop
+/// yields nothing, so the result has the value of the arms that do: where they yield one value, made outside of the
+/// `if`, it is the result whichever arm ran. Readers take that value and the result goes. Inner branches come first:
+/// what they hand on unchanged is unchanged for the outer one too.
 pub fn unchanged_results(module: &mut Module) {
     for (block, op) in operations(module).into_iter().rev() {
         if module.op(op).opcode != Opcode::If {
