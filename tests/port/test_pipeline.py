@@ -23,7 +23,6 @@ from pipeline_runs import without_map
 from tilegym_rs_backend.errors import TilegymRsError
 from tilegym_rs_backend.port import files
 from tilegym_rs_backend.port import pipeline as stages
-from tilegym_rs_backend.port.assemblies import ASSEMBLIES
 from tilegym_rs_backend.port.journal import STAGES
 from tilegym_rs_backend.port.journal import Verdict
 from tilegym_rs_backend.port.ported import PortedKernels
@@ -51,7 +50,7 @@ def test_every_stage_ends_in_a_verdict(ported):
 
 def test_a_second_run_repeats_nothing(ported, monkeypatch):
     folder, _, _ = ported
-    monkeypatch.setattr(stages.selfcheck, "judge", lambda *_, **__: pytest.fail("judged again"))
+    monkeypatch.setattr(stages.selfcheck, "judge", lambda *_: pytest.fail("judged again"))
     monkeypatch.setattr("tilegym_rs_backend.port.work.analyze", lambda *_: pytest.fail("analyzed again"))
     summary, lines = run(folder.parents[1], program("outer"))
     assert [line.split()[2] for line in lines if line.endswith("(kept)")] == list(STAGES[1:])
@@ -114,11 +113,8 @@ def test_two_attempts_and_no_more(kernels, tmp_path, monkeypatch):
     monkeypatch.setattr(kernels, "known", without_map(kernels))
     different = stages.selfcheck.compare_launch
 
-    tried = []
-
-    def never_plain(kernels, launch, supplied, assemblies):
-        tried.append(assemblies)
-        found = different(kernels, launch, supplied, assemblies)
+    def never_plain(kernels, launch, supplied):
+        found = different(kernels, launch, supplied)
         return (
             found
             if not kernels.entry(launch).plain
@@ -129,7 +125,6 @@ def test_two_attempts_and_no_more(kernels, tmp_path, monkeypatch):
     run(tmp_path, program("outer"))
     # The third finds nothing new: the host side asks for what a case launches besides.
     assert built == [(1, {"plain": True}), (1, {"again": True}), (1, {})]
-    assert tried == [1, ASSEMBLIES]
     [row] = json.loads((tmp_path / "sm_90" / "outer" / files.SUMMARY).read_text())["launches"]
     assert row["attempts"] == [
         {"front_end": "plain", "verdict": "NOT-COMPILED"},

@@ -203,7 +203,7 @@ class Pipeline:
         with made_ahead(self._compiling((work, work.pairs()[index]) for work, index in again)):
             for work, index in again:
                 before, earlier = judged[work.name][index]
-                result, names = self._judge(work, *work.pairs()[index], again=True)
+                result, names = self._judge(work, *work.pairs()[index])
                 result["attempts"] = [*before["attempts"], *result["attempts"]]
                 judged[work.name][index] = (result, [*earlier, *names])
         for work in {work.name: work for work, _ in again}.values():
@@ -217,14 +217,12 @@ class Pipeline:
             if described["key"] not in work.failed
         ]
 
-    def _judge(
-        self, work: Work, described: dict[str, Any], each: Any, *, again: bool = False
-    ) -> tuple[dict[str, Any], list[str]]:
+    def _judge(self, work: Work, described: dict[str, Any], each: Any) -> tuple[dict[str, Any], list[str]]:
         key = described["key"]
         if key in work.failed:
             verdict, detail = work.failed[key]
             return selfcheck.row(described, verdict, detail, selfcheck.PLAIN), []
-        return selfcheck.judge(self._kernels, work.folder, described, each.launch, work.supplied.get(key), again=again)
+        return selfcheck.judge(self._kernels, work.folder, described, each.launch, work.supplied.get(key))
 
     def _checked(self, work: Work, judged: Sequence[tuple[dict[str, Any], list[str]]]) -> None:
         results = [result for result, _ in judged]

@@ -10,7 +10,6 @@ from typing import Any
 
 from . import differences
 from . import files
-from .assemblies import ASSEMBLIES
 from .bits import execute_both
 from .capture import CapturedLaunch
 from .comparison import DIFFERENT
@@ -32,13 +31,7 @@ PLAIN, PARITY, SUPPLIED = "plain", "parity passes", "supplied"
 
 
 def judge(
-    kernels: PortedKernels,
-    folder: Path,
-    described: dict[str, Any],
-    launch: CapturedLaunch,
-    supplied: Entry | None,
-    *,
-    again: bool = False,
+    kernels: PortedKernels, folder: Path, described: dict[str, Any], launch: CapturedLaunch, supplied: Entry | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Compare a launch with its entry and write its files; returns its row of the summary, and the files' names.
 
@@ -48,13 +41,11 @@ def judge(
         described: the launch in the analysis.
         launch: the launch.
         supplied: an entry that does not answer the key yet, and will if it is identical.
-        again: this is the last attempt.
     """
-    entry = supplied or kernels.entry(launch)
-    # A plain text that is different gets another attempt: assembling it again would be for nothing.
-    outcome = compare_launch(kernels, launch, supplied, assemblies=1 if entry.plain and not again else ASSEMBLIES)
+    outcome = compare_launch(kernels, launch, supplied)
     if supplied is not None and outcome.verdict == IDENTICAL:
         kernels.enter(described["key"], supplied)
+    entry = supplied or kernels.entry(launch)
     front_end = SUPPLIED if entry.supplied else PLAIN if entry.plain else PARITY
     origin = SUPPLIED if entry.supplied else "translated"
     result = row(described, outcome.verdict, outcome.detail, front_end, outcome, origin)
