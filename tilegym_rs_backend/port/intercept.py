@@ -17,13 +17,13 @@ from typing import Any
 from typing import Protocol
 
 
-class _Thread(threading.local):
-    """What answers the calling thread's launches; set by ``answered``, and by who cannot afford a frame for it."""
+class _Local(threading.local):
+    """What answers the calling thread's launches."""
 
     answers: Answers | None = None
 
 
-thread = _Thread()
+_local = _Local()
 _lock = threading.Lock()
 _MARK = "_tilegym_rs_intercepted"
 _CTX = "_tilegym_rs_answers"
@@ -51,13 +51,16 @@ class LaunchesItself:
 
 
 def answered(answers: Answers, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call ``function`` while ``answers`` stand in for the calling thread's launches and tuner; may be nested."""
-    before = thread.answers
-    thread.answers = answers
+    """Call ``function`` while ``answers`` stand in for the calling thread's launches and tuner; may be nested.
+
+    One Python frame, because this is on the way of every redirected op.
+    """
+    before = _local.answers
+    _local.answers = answers
     try:
         return function(*args, **kwargs)
     finally:
-        thread.answers = before
+        _local.answers = before
 
 
 def install() -> None:
@@ -97,7 +100,7 @@ def launcher() -> Callable[..., Any]:
 
 def _wrapper(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def launch(stream: Any, grid: Any, kernel: Any, args: Any, /, **options: Any) -> Any:
-        answers = thread.answers
+        answers = _local.answers
         if answers is not None:
             if options:  # passing none on costs a third of the way
                 return answers.launch(stream, grid, kernel, args, **options)
@@ -107,7 +110,7 @@ def _wrapper(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         return original(stream, grid, kernel, args, **options)
 
     def exhaustive_search(*args: Any, **options: Any) -> Any:
-        answers = thread.answers
+        answers = _local.answers
         return (original if answers is None else answers.exhaustive_search)(*args, **options)
 
     call = functools.wraps(original)({"launch": launch, "exhaustive_search": exhaustive_search}[name])
@@ -133,7 +136,7 @@ def _remember_in_nodes(names: dict[str, Any]) -> None:
 def _forward(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        setattr(ctx, _CTX, thread.answers)
+        setattr(ctx, _CTX, _local.answers)
         return original(ctx, *args, **kwargs)
 
     return forward

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from collections.abc import Sequence
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +29,6 @@ from .capture import patches
 from .intercept import answered
 from .intercept import install
 from .intercept import launcher
-from .intercept import thread
 from .passing import words_passed
 from .passing import words_taken
 from .planned import Planned
@@ -222,22 +222,13 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensor = args[0] if args else None
-        if not isinstance(tensor, Tensor):
-            tensor = first_tensor(args)
-            if tensor is None:
-                tensor = first_tensor(kwargs.values())
+        tensor = args[0] if args and isinstance(args[0], Tensor) else first_tensor(chain(args, kwargs.values()))
         device = None if tensor is None else tensor.get_device()
         if device is None or device >= 0:
             if device is not None and device != torch._C._cuda_getDevice():
                 with torch.cuda.device(device):  # the wrappers launch on the current device's stream
                     return call(*args, **kwargs)
-            before = thread.answers  # as `answered` does, in this frame
-            thread.answers = gpu
-            try:
-                result = function(*args, **kwargs)
-            finally:
-                thread.answers = before
+            result = answered(gpu, function, args, kwargs)
         else:
             target = target_of(tensor, function.__name__, "an argument")
             elsewhere = Elsewhere(gpu.kernels, target, "meta" if tensor.is_meta else "cpu")
