@@ -15,22 +15,28 @@ _SKIPS = ("skip", "xfail")
 class StandIn(str):
     """A backend's name, equal to ``cutile`` too where a comparison decides nothing but a skip.
 
-    ``if backend == "cutile" and transposed: pytest.skip(..)`` skips. Anywhere else it is the name that it is: a test
+    ``if backend == "cutile" and transposed: pytest.skip(..)`` skips, and ``if backend != "cutile": pytest.skip(..)``
+    does not. Anywhere else it is the name that it is: a test
     that calls other code for ``cutile`` must not call that for ours.
     """
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        if other == REPLACED and type(other) is str:
-            frame = sys._getframe(1)
-            return frame.f_lineno in _skipping_lines(frame.f_code.co_filename)
-        return str.__eq__(self, other)
+        return str(self) == other or _stands_for(other)
 
     def __ne__(self, other: object) -> bool:
-        return not str.__eq__(self, other)
+        return str(self) != other and not _stands_for(other)
 
     __hash__ = str.__hash__
+
+
+def _stands_for(other: object) -> bool:
+    """Whether a comparison with this, two frames up, is to be taken as one of ``cutile``."""
+    if type(other) is not str or other != REPLACED:
+        return False
+    frame = sys._getframe(2)
+    return frame.f_lineno in _skipping_lines(frame.f_code.co_filename)
 
 
 @functools.cache

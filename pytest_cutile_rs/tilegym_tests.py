@@ -7,7 +7,6 @@ Its tests choose backends in ``parametrize`` marks, at import. A hook rewrites t
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,6 @@ from pytest_cutile_rs.stand_in import StandIn
 
 # Other implementations of TileGym: not what this run is about. "cutile-rs" would also get the same id as ours.
 _DROPPED = frozenset({"cutile-rs", "tilecpp", "triton"})
-_UNSUPPORTED_DTYPE = -2  # the C contract's return code
 _BACKEND_ARGUMENTS = frozenset({"backend", "framework"})
 
 
@@ -93,25 +91,6 @@ class TilegymTests:
             reason = no_cuda_reason()
             if reason:
                 pytest.skip(reason)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Turns our refusal of a dtype into a skip: TileGym's skips for such dtypes go by the name of a backend."""
-        report = yield
-        refusal = call.excinfo is not None and _refuses_dtype(call.excinfo.value)
-        if report.failed and refusal and self._is_theirs(item.path):
-            assert call.excinfo is not None
-            report.outcome = "skipped"
-            report.longrepr = (str(item.path), 0, f"Skipped: not supported by {OURS}: {call.excinfo.value}")
-        return report
-
-
-def _refuses_dtype(error: BaseException) -> bool:
-    from tilegym_rs_backend.errors import LaunchError
-
-    return isinstance(error, LaunchError) and error.rc == _UNSUPPORTED_DTYPE
 
 
 def reaim(mark: pytest.Mark) -> pytest.Mark:
