@@ -191,6 +191,8 @@ class CutileRsBackend:
 
     def observe(self, suite: OpSuite, case: Case, call: Call, arch: str) -> dict[str, Any]:
         """See `Backend`."""
+        if kind_of(self, suite) == "ported":
+            return self._observe_ported(suite, call, arch)
         import torch
 
         from tilegym_rs_backend import tune
@@ -210,6 +212,15 @@ class CutileRsBackend:
                 for launch in self.launches(suite, case, arch)
             ]
         return found
+
+    def _observe_ported(self, suite: OpSuite, call: Call, arch: str) -> dict[str, Any]:
+        """TileGym's tuner chooses, and remembers it by its own key: only the call itself shows what was chosen."""
+        from pytest_cutile_rs.peers.observe import observing
+        from tilegym_rs_backend.port.redirect import redirect
+
+        with observing(arch, lambda launch: redirect().kernels.entry(launch).name) as seen:
+            self.call(suite, call)
+        return seen
 
     def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:
         """See `Backend`."""

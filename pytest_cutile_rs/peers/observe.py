@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Watch cuTile Python at work on a GPU: what it tuned, what it chose, and which kernels it launched.
+"""Watch cuTile Python at work on a GPU, with its own kernels or translated ones: what it tuned, chose and launched.
 
 Nothing is replaced: tuner and launches are passed on as they are.
 """
@@ -16,8 +16,12 @@ MAX_LISTED = 64
 
 
 @contextlib.contextmanager
-def observing(arch: str) -> Iterator[dict[str, Any]]:
+def observing(arch: str, name: Callable[[Any], str] = lambda launch: launch.name) -> Iterator[dict[str, Any]]:
     """Yield a record that fills while the calling thread runs cuTile Python's ops.
+
+    Args:
+        arch: of the GPU.
+        name: what runs for a captured launch: the Python kernel itself, unless its launches are redirected.
 
     ``launches``: per launch the kernel's name, grid, hints and compile-time constants, which hold the choice.
     ``tuning``: per search the configurations (at most ``MAX_LISTED`` of them in words, and their number), the chosen
@@ -33,7 +37,7 @@ def observing(arch: str) -> Iterator[dict[str, Any]]:
     search: Callable[..., Any] = cuda.tile.tune.exhaustive_search
 
     def launched(stream: Any, grid: Any, kernel: Any, args: Any, *rest: Any, **more: Any) -> Any:
-        record["launches"].append(_launch(capturing, kernel, grid, args, arch))
+        record["launches"].append(_launch(capturing, kernel, grid, args, arch, name))
         return launch(stream, grid, kernel, args, *rest, **more)
 
     def searched(search_space: Any, *rest: Any, **more: Any) -> Any:
@@ -56,16 +60,17 @@ def observing(arch: str) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _launch(capturing: Any, kernel: Any, grid: Any, args: Any, arch: str) -> dict[str, Any]:
+def _launch(capturing: Any, kernel: Any, grid: Any, args: Any, arch: str, name: Callable[[Any], str]) -> dict[str, Any]:
     try:
         one = capturing.described(kernel, grid, tuple(args), arch)
+        runs = name(one)
     except Exception as error:  # what is watched must run as if nobody looked
         return {"kernel": _name(kernel), "grid": str(grid), "unread": str(error)}
     constants = {
-        name: value if isinstance(value, (bool, int, float, str)) else str(value)
-        for name, value in one.constants.items()
+        constant: value if isinstance(value, (bool, int, float, str)) else str(value)
+        for constant, value in one.constants.items()
     }
-    return {"kernel": one.name, "grid": list(one.grid), "hints": dict(one.hints), "constants": constants}
+    return {"kernel": runs, "grid": list(one.grid), "hints": dict(one.hints), "constants": constants}
 
 
 def _name(kernel: Any) -> str:

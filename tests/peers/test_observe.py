@@ -72,6 +72,34 @@ def test_launches_and_searches_are_passed_on_and_written_down(host: Any) -> None
     assert len(seen["launches"]) == 2
 
 
+def test_of_a_ported_op_what_its_tuner_chose_and_the_translation_that_runs(host: Any, monkeypatch: Any) -> None:
+    """A second call finds the choice where TileGym remembers it, by a key that meta tensors do not have."""
+    import torch
+
+    from pytest_cutile_rs.backend import CutileRsBackend
+    from tilegym_rs_backend.port import redirect as redirecting
+
+    x = torch.empty(8)
+    remembered: list[int] = []
+
+    def op(*_: Any, **__: Any) -> None:
+        if not remembered:
+            found = host.exhaustive_search([{"BLOCK": 4}, {"BLOCK": 8}], "stream", len, scale, len)
+            remembered.append(found.best.config["BLOCK"])
+        ct.launch("stream", (4,), scale, (x, remembered[0]))
+
+    backend = CutileRsBackend("ported")
+    entry = SimpleNamespace(entry=lambda launch: SimpleNamespace(name=f"scale_of_{launch.constants['BLOCK']}"))
+    monkeypatch.setattr(redirecting, "redirect", lambda: SimpleNamespace(kernels=entry))
+    monkeypatch.setattr(backend, "kind", lambda name: "ported")
+    monkeypatch.setattr(backend, "call", op)
+    suite: Any = SimpleNamespace(name="op", native=False)
+    for searches in (1, 0):
+        seen = backend.observe(suite, None, None, "sm_90")  # type: ignore[arg-type]
+        assert [launch["kernel"] for launch in seen["launches"]] == ["scale_of_8"]
+        assert len(seen["tuning"]) == searches
+
+
 def test_the_assembler_in_use_is_told_by_its_content(tmp_path: Path) -> None:
     tools = []
     for name in ("a", "b"):
