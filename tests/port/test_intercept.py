@@ -18,6 +18,8 @@ from tilegym_rs_backend.port import intercept  # noqa: E402
 class Notes:
     """Answers that note what they were asked."""
 
+    direct = None
+
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []
 

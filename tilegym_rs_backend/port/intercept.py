@@ -16,6 +16,8 @@ from collections.abc import Callable
 from typing import Any
 from typing import Protocol
 
+from .twin import Unseen
+
 
 class _Local(threading.local):
     """What answers the calling thread's launches."""
@@ -31,6 +33,10 @@ _CTX = "_tilegym_rs_answers"
 
 class Answers(Protocol):
     """What stands in for cuTile Python's launcher and tuner."""
+
+    @property
+    def direct(self) -> Callable[..., Any] | None:
+        """cuTile Python's launcher where a kernel with a twin may go straight to it, else None."""
 
     def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> Any:
         """See ``cuda.tile.launch``."""
@@ -102,9 +108,12 @@ def _wrapper(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def launch(stream: Any, grid: Any, kernel: Any, args: Any, /, **options: Any) -> Any:
         answers = _local.answers
         if answers is not None:
-            if options:  # passing none on costs a third of the way
-                return answers.launch(stream, grid, kernel, args, **options)
-            return answers.launch(stream, grid, kernel, args)
+            if not options and answers.direct is not None:
+                try:  # a known launch takes no more Python calls than backend cutile's
+                    return answers.direct(stream, grid, kernel._tilegym_rs_twin, args)
+                except (AttributeError, RuntimeError, Unseen):
+                    pass  # `answers` meet it again, and know what to do
+            return answers.launch(stream, grid, kernel, args, **options)
         if isinstance(kernel, LaunchesItself):
             return kernel.launch(stream, grid, args, **options)
         return original(stream, grid, kernel, args, **options)

@@ -46,18 +46,17 @@ from .twin import without_twin
 class Redirect:
     """Answers launches and the tuner on the GPU (`Answers` of intercept.py).
 
-    A launch goes to cuTile Python's own launcher, with the kernel's twin in the kernel's place.
+    A launch goes to cuTile Python's own launcher, with the kernel's twin in the kernel's place; `intercept` takes that
+    way itself for a kernel that has one.
     """
 
     def __init__(self, kernels: PortedKernels) -> None:
         self.kernels = kernels
-        self._launcher = launcher()
+        self.direct = launcher()
         self._planned = Planned(kernels)
 
     def launch(self, stream: Any, grid: Any, kernel: Any, args: Any, **options: Any) -> None:
         """Launch the translation of ``kernel`` as ``cuda.tile.launch`` launches the original; no blocks, no launch.
-
-        The way of a known launch is straight code.
 
         Raises:
             Refused: the kernel has a construct without a Rust form; the message names its Python line.
@@ -73,10 +72,7 @@ class Redirect:
                 self._planned.launch(grid, kernel, args)
                 return
         try:
-            if options:
-                self._launcher(stream, grid, twin, args, **options)
-            else:
-                self._launcher(stream, grid, twin, args)
+            self.direct(stream, grid, twin, args, **options)
             return
         except Unseen as error:
             unseen = error
@@ -148,6 +144,8 @@ class Redirect:
 
 class Elsewhere:
     """The same for tensors that are not on a GPU: launches are executed from their bytecode, or recorded."""
+
+    direct = None
 
     def __init__(self, kernels: PortedKernels, target: Target, device: str) -> None:
         self._kernels = kernels
