@@ -27,6 +27,7 @@ from .capture import capture
 from .capture import described
 from .capture import patches
 from .intercept import answered
+from .intercept import answering
 from .intercept import install
 from .intercept import launcher
 from .passing import words_passed
@@ -217,20 +218,33 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
 
     gpu = redirect()
     finished = frozenset((Tensor, tuple, list, type(None)))
+    one_gpu: bool | None = None
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensor = args[0] if args and isinstance(args[0], Tensor) else first_tensor(chain(args, kwargs.values()))
+        nonlocal one_gpu
+        # What follows is on the way of every call, and takes less than what TileGym puts around ct.launch does.
+        tensor = args[0] if args else None
+        if type(tensor) is list and tensor:
+            tensor = tensor[0]
+        if not isinstance(tensor, Tensor):
+            tensor = first_tensor(chain(args, kwargs.values()))
         device = None if tensor is None else tensor.get_device()
-        if device is None or device >= 0:
-            if device is not None and device != torch._C._cuda_getDevice():
-                with torch.cuda.device(device):  # the wrappers launch on the current device's stream
-                    return call(*args, **kwargs)
-            result = answered(gpu, function, args, kwargs)
-        else:
+        if device is not None and device < 0:
             target = target_of(tensor, function.__name__, "an argument")
             elsewhere = Elsewhere(gpu.kernels, target, "meta" if tensor.is_meta else "cpu")
             result = elsewhere.run(function, *args, **kwargs)
+        else:
+            if one_gpu is None:
+                one_gpu = torch.cuda.device_count() == 1
+            if not one_gpu and device is not None and device != torch._C._cuda_getDevice():
+                with torch.cuda.device(device):  # the wrappers launch on the current device's stream
+                    return call(*args, **kwargs)
+            token = answering.set(gpu)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                answering.reset(token)
         return result if type(result) in finished else _wrapped(result)
 
     install()
