@@ -216,8 +216,17 @@ def test_options_that_differ_by_target_have_a_key():
 
 
 class OnSecondGpu(torch.Tensor):
+    is_cuda = True
+
     def get_device(self):
         return 1
+
+
+class OnOnlyGpu(torch.Tensor):
+    is_cuda = True
+
+    def get_device(self):
+        return 0
 
 
 def test_an_op_runs_while_its_tensors_gpu_is_the_current_one(world, monkeypatch):
@@ -231,6 +240,7 @@ def test_an_op_runs_while_its_tensors_gpu_is_the_current_one(world, monkeypatch)
 
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(module, "redirect", lambda: module.Redirect(world))
     x = torch.zeros(3).as_subclass(OnSecondGpu)
     op = module.ported(lambda *args: seen.append(current[0]) or x)
@@ -239,6 +249,36 @@ def test_an_op_runs_while_its_tensors_gpu_is_the_current_one(world, monkeypatch)
     op()
     assert seen == [1, 1, 0]
     assert current == [0]
+
+
+@pytest.mark.parametrize("arguments", [lambda x: ((x, 2), {}), lambda x: (([x, x],), {}), lambda x: ((), {"x": x})])
+def test_where_there_is_one_gpu_an_op_is_one_python_call_away(world, monkeypatch, arguments):
+    """The first call finds out; a tensor on a CPU is still seen afterwards."""
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    gpu = module.Redirect(world)
+    monkeypatch.setattr(module, "redirect", lambda: gpu)
+    x = torch.zeros(3).as_subclass(OnOnlyGpu)
+    seen, entered = [], []
+
+    def function(*args, **kwargs):
+        seen.append(intercept.answering.get())
+        return [x]
+
+    op = module.ported(function)
+    args, kwargs = arguments(x)
+    assert op(*args, **kwargs) == [x]
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        op(*args, **kwargs)
+    finally:
+        sys.setprofile(None)
+    assert entered == ["call", "function"]
+    assert seen == [gpu, gpu]
+    assert intercept.answering.get() is None
+    monkeypatch.setattr(module, "target_of", lambda *_: "cpu")
+    monkeypatch.setattr(module.Elsewhere, "run", lambda self, *_: "on the CPU")
+    assert op(torch.zeros(3)) == "on the CPU"
 
 
 def test_a_candidate_that_the_launcher_does_not_take_has_failed(world, kernel, monkeypatch):
