@@ -5,7 +5,8 @@ A worker gets its GPU through CUDA_VISIBLE_DEVICES, set before CUDA is initialis
 torch, CUPTI and cuTile Python alike, and nothing allocates on another one. Where something (a conftest, say) has
 initialised CUDA already, torch's current device is set instead.
 
-Work on a GPU takes a lock of that GPU, of the host and not of the run: shared for numbers, exclusive for times.
+Work on a GPU takes a lock of that GPU, of the host and not of the run: shared for numbers, exclusive for times, and for
+numbers again where the memory did not suffice for all who shared it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+KEPT_BYTES = 1 << 30
 _DEVICES = Path("/dev")  # a container has the nodes of its own GPUs there; /proc shows the host's
 
 
@@ -71,3 +73,15 @@ def turn(gpu: str, folder: Path, *, exclusive: bool) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it is torch's, which need not be loaded here."""
+    return type(error).__name__ == "OutOfMemoryError"
+
+
+def release_memory() -> None:
+    """Give GPU memory that torch keeps for later back, from `KEPT_BYTES` on: other processes may need it now."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT_BYTES:
+        torch.cuda.empty_cache()

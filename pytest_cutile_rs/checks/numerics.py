@@ -180,6 +180,8 @@ def _called(peer: Peer, suite: OpSuite, case: Case, call: Call) -> Theirs:
         with torch.no_grad():
             result = peer.call(suite, call, tuned=False)
         return Theirs(PeerRun(tuple(each.detach() for each in suite.outputs(case, call, result))))
+    except torch.OutOfMemoryError:
+        raise  # says nothing about the peer
     except Exception as error:
         return Theirs(note=f"{type(error).__name__}: {error}")
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from pytest_cutile_rs.gpus import out_of_memory
 from pytest_cutile_rs.timing.activity import Attribution
 from pytest_cutile_rs.timing.activity import Batch
 from pytest_cutile_rs.timing.activity import attribute
@@ -165,7 +166,7 @@ class PairTimer:
                 call()
             self._collector.synchronize()
         except Exception as problem:
-            code = "out_of_memory" if type(problem).__name__ == "OutOfMemoryError" else "side_error"
+            code = "out_of_memory" if out_of_memory(problem) else "side_error"
             raise _SideError(code, side, f"{type(problem).__name__}: {problem}") from problem
 
     def _calibrate(self, sides: Mapping[str, Side], plan: Plan) -> dict[str, tuple[str, ...]]:
