@@ -14,6 +14,7 @@ use std::collections::HashMap;
 /// `if`, it is the result whichever arm ran. Readers take that value and the result goes. Inner branches come first:
 /// what they hand on unchanged is unchanged for the outer one too.
 pub fn unchanged_results(module: &mut Module) {
+    let mut results = results(module).0;
     for (block, op) in operations(module).into_iter().rev() {
         if module.op(op).opcode != Opcode::If {
             continue;
@@ -32,7 +33,7 @@ pub fn unchanged_results(module: &mut Module) {
             continue;
         }
         let kept: Vec<usize> = positions.filter(|position| !gone.contains_key(position)).collect();
-        let of = results(module).0.remove(&op).unwrap_or_default();
+        let of = results.remove(&op).unwrap_or_default();
         for end in yields {
             let operands = &mut module.op_mut(end).operands;
             *operands = kept.iter().map(|&position| operands[position]).collect();
