@@ -49,15 +49,10 @@ def while_loading(name: str) -> Iterator[None]:
 
 
 def after_loading(name: str, module: ModuleType) -> None:
-    """Add the backend to a TileGym module whose body has just run."""
-    if name == _SELECTOR:
-        _join_selector(module)
-    elif name == _DISPATCHER:
-        _join_dispatcher(module)
-    elif name == _DYNAMO_RULES:
-        _keep_dynamo_out(module)
-    elif name == _MOE:
-        _answer_as_cutile(module)
+    """Add the backend to a module whose body has just run, if it is one of those that are joined."""
+    join = _JOINS.get(name)
+    if join is not None:
+        join(module)
 
 
 def register() -> None:
@@ -68,13 +63,7 @@ def register() -> None:
     import tilegym_rs_autoload
 
     tilegym_rs_autoload.install()
-    selector, dispatcher = _loaded(_SELECTOR), _loaded(_DISPATCHER)
-    if selector is not None and BACKEND not in selector._AVAILABLE_BACKENDS:
-        _join_selector(selector)
-    if dispatcher is not None and not hasattr(dispatcher.dispatch, "_tilegym_rs"):
-        _join_dispatcher(dispatcher)
-        _rebind_dispatch(dispatcher)
-    for name, join in ((_DYNAMO_RULES, _keep_dynamo_out), (_MOE, _answer_as_cutile)):
+    for name, join in _JOINS.items():
         module = _loaded(name)
         if module is not None:
             join(module)
@@ -182,6 +171,8 @@ def only(wanted: str) -> Iterator[None]:
 
 
 def _join_selector(selector: ModuleType) -> None:
+    if BACKEND in selector._AVAILABLE_BACKENDS:
+        return
     selector._AVAILABLE_BACKENDS.add(BACKEND)
     if os.environ.get(_CHOICE) == BACKEND:
         selector.set_backend(BACKEND)
@@ -189,6 +180,8 @@ def _join_selector(selector: ModuleType) -> None:
 
 def _join_dispatcher(dispatcher: ModuleType) -> None:
     """Give every op that is dispatched, now or later, an implementation of ours."""
+    if hasattr(dispatcher.dispatch, "_tilegym_rs"):
+        return
     for op in list(dispatcher._REGISTRY):
         _register(dispatcher, op)
     original = dispatcher.dispatch
@@ -206,13 +199,10 @@ def _join_dispatcher(dispatcher: ModuleType) -> None:
 
     dispatch._tilegym_rs = True  # type: ignore[attr-defined]
     dispatcher.dispatch = dispatch  # type: ignore[attr-defined]
-
-
-def _rebind_dispatch(dispatcher: ModuleType) -> None:
-    # `tilegym.backend` has bound the old function by name; suites that are imported later take it from there.
+    # `tilegym.backend`, if loaded, has bound the old function by name, and suites imported later take it from there.
     package = sys.modules.get("tilegym.backend")
     if package is not None and hasattr(package, "dispatch"):
-        package.dispatch = dispatcher.dispatch  # type: ignore[attr-defined]
+        package.dispatch = dispatch  # type: ignore[attr-defined]
 
 
 def _register(dispatcher: ModuleType, op: str) -> None:
@@ -256,5 +246,13 @@ def _answer_as_cutile(moe: ModuleType) -> None:
     get_current_backend._tilegym_rs = True  # type: ignore[attr-defined]
     moe.get_current_backend = get_current_backend  # type: ignore[attr-defined]
 
+
+_JOINS: dict[str, Callable[[ModuleType], None]] = {
+    _SELECTOR: _join_selector,
+    _DISPATCHER: _join_dispatcher,
+    _DYNAMO_RULES: _keep_dynamo_out,
+    _MOE: _answer_as_cutile,
+}
+"""Which function joins which module of TileGym's or torch's; joining twice is joining once."""
 
 __all__ = ["BACKEND", "after_loading", "implementation", "native_ops", "only", "register", "while_loading"]

@@ -133,3 +133,11 @@ def test_importing_the_package_needs_neither_torch_nor_cffi():
         "import sys, tilegym_rs_backend; print([m for m in ('torch', 'cffi', 'numpy', 'filelock') if m in sys.modules])"
     )
     assert run(code) == "[]"
+
+
+def test_every_module_that_is_watched_for_is_joined() -> None:
+    """The autoload names them itself: it must not import the package for them."""
+    import tilegym_rs_autoload
+    from tilegym_rs_backend import registration
+
+    assert set(tilegym_rs_autoload.WATCHED) == set(registration._JOINS)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import cuda.tile as ct
-import port_kernels
+import port_launches
 import torch
 from port_kernels import ConstInt
-from port_kernels import launch
-from port_kernels import meta
+from port_launches import launch
+from port_launches import meta
 
 RZ, APPROX = ct.RoundingMode.RZ, ct.RoundingMode.APPROX
 ZERO = ct.PaddingMode.ZERO
@@ -186,4 +186,4 @@ def launches():
         "quick_product": launch(quick_product, meta(32, 32), e, e, 32),
         "states_facts": launch(states_facts, v, v, 32, 256),
     }
-    return {**port_kernels.launches(), **own}
+    return {**port_launches.launches(), **own}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""cuTile Python kernels for the translator's tests, and how each is launched."""
+"""cuTile Python kernels for the translator's tests; port_launches.py launches them."""
 
 from __future__ import annotations
 
 import cuda.tile as ct
-import torch
 
 ConstInt = ct.Constant[int]
 ConstFloat = ct.Constant[float]
@@ -236,111 +235,3 @@ def infinities(out, x, WIDTH: ConstInt):
 @ct.kernel
 def select(out, WIDTH: ConstInt):
     ct.store(out, index=(ct.bid(0),), tile=ct.zeros((WIDTH,), dtype=ct.float32))
-
-
-def meta(*shape, dtype=torch.float32, strides=None):
-    if strides is not None:
-        return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
-    return torch.empty(*shape, dtype=dtype, device="meta")
-
-
-def unaligned(rows, columns):
-    """A tensor on the CPU whose address is no multiple of 16 bytes."""
-    made = torch.empty(rows * columns + 8)
-    offset = 1 if made.data_ptr() % 16 == 0 else (16 - made.data_ptr() % 16) // 4 + 1
-    return made[offset : offset + rows * columns].view(rows, columns)
-
-
-def launch(kernel, *args, grid=(4,)):
-    """The captured launch of a kernel with these arguments."""
-    from tilegym_rs_backend.port.capture import capture
-
-    [found] = capture(lambda: ct.launch(torch.cuda.current_stream(), grid, kernel, args))
-    return found
-
-
-HALF = torch.float16
-# The keys of launches(), known before anything is captured.
-NAMES = (
-    "scale_rows",
-    "scale_rows_odd",
-    "scale_rows_one",
-    "scale_rows_transposed",
-    "scale_rows_unaligned",
-    "row_offsets_unaligned",
-    "row_statistics",
-    "row_statistics_odd",
-    "histogram",
-    "batched_outer",
-    "pipelined",
-    "halve_then_look",
-    "sum_of_some",
-    "returns_twice",
-    "select",
-    "stencil",
-    "halve_until_small",
-    "clipped",
-    "product",
-    "running_sum",
-    "add_all",
-    "row_offsets",
-    "row_offsets_odd",
-    "mixed_bits",
-    "half_offset",
-    "narrowed",
-    "infinities_f16",
-    "infinities_bf16",
-    "infinities_f32",
-    "selected_rows",
-    "two_spans",
-    "two_spans_one_turn",
-    "decides",
-    "in_order",
-)
-
-
-def launches():
-    """Name -> a launch of each kernel; the names are those of the SASS test's cases."""
-    x, h = meta(64, 128), meta(64, 128, dtype=HALF)
-    v, w = meta(4096), meta(4096, dtype=torch.int32)
-    return {
-        "scale_rows": launch(scale_rows, h, h, 2.0, 16, 128),
-        "scale_rows_odd": launch(
-            scale_rows, meta(64, 100, strides=(101, 1)), meta(64, 100, strides=(101, 1)), 2.0, 16, 128
-        ),
-        "scale_rows_one": launch(scale_rows, meta(1, 128), meta(1, 128), 2.0, 1, 128),
-        "scale_rows_transposed": launch(scale_rows, x, meta(64, 128, strides=(1, 64)), 2.0, 16, 128),
-        "scale_rows_unaligned": launch(scale_rows, unaligned(64, 128), unaligned(64, 128), 2.0, 16, 128),
-        "row_offsets_unaligned": launch(row_offsets, unaligned(64, 128), unaligned(64, 128), 16, 128),
-        "row_statistics": launch(row_statistics, meta(64), meta(64), h, 64, 128),
-        "row_statistics_odd": launch(row_statistics, meta(63), meta(63), meta(63, 100, dtype=HALF), 63, 128),
-        "histogram": launch(histogram, meta(64, dtype=torch.int32), w, 256, 64),
-        "batched_outer": launch(batched_outer, meta(4, 16, 32), meta(4, 16), meta(4, 32), 16, 32),
-        "pipelined": launch(pipelined, v, v, v, 256, 3),
-        "halve_then_look": launch(halve_then_look, v, v, 1.0, 256),
-        "sum_of_some": launch(sum_of_some, v, v, 16, 3, 256),
-        "returns_twice": launch(returns_twice, v, v, 3, 256),
-        "select": launch(select, v, 256),
-        "stencil": launch(stencil, v, v, 4096, 256),
-        "halve_until_small": launch(halve_until_small, v, v, 1.0, 256),
-        "clipped": launch(clipped, v, v, 3, 256, 0.1, False),
-        "product": launch(product, meta(64, 64, dtype=HALF), h, meta(128, 64, dtype=HALF), 32, 32, 64, grid=(2, 2)),
-        "running_sum": launch(running_sum, x, x, 16, 128),
-        "add_all": launch(add_all, v, [v, v, v], 256),
-        "row_offsets": launch(row_offsets, x, x, 16, 128),
-        "row_offsets_odd": launch(
-            row_offsets, meta(50, 100, strides=(101, 1)), meta(50, 100, strides=(101, 1)), 16, 128
-        ),
-        "mixed_bits": launch(mixed_bits, w, w, 256),
-        "half_offset": launch(half_offset, meta(4096, dtype=HALF), meta(4096, dtype=HALF), 256),
-        "narrowed": launch(narrowed, meta(4096, dtype=torch.int16), w, 256),
-        **{
-            f"infinities_{name}": launch(infinities, meta(4096, dtype=dtype), meta(4096, dtype=dtype), 256)
-            for name, dtype in (("f16", HALF), ("bf16", torch.bfloat16), ("f32", torch.float32))
-        },
-        "selected_rows": launch(selected_rows, h, h, w, 16, 64, grid=(4, 2)),
-        "two_spans": launch(two_spans, v, v, 1000, 256),
-        "two_spans_one_turn": launch(two_spans, v, v, 256, 256),
-        "decides": launch(decides, v, v, 16, 256),
-        "in_order": launch(in_order, meta(64, 32), meta(64, 32), meta(64), 20, 32, grid=(2,)),
-    }

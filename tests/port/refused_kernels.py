@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import cuda.tile as ct
 from port_kernels import ConstInt
-from port_kernels import launch
-from port_kernels import meta
+from port_launches import launch
+from port_launches import meta
 
 
 @ct.kernel

@@ -113,14 +113,14 @@ def test_a_supplied_entry_is_matched_by_names():
 
 
 def test_lists_lengths_and_floats_are_matched_too():
-    import port_kernels
+    import port_launches
 
     found = supplied(
         described([("out", "tensor"), ("xs", "pointer"), ("xs_len", "scalar")], ["WIDTH"]),
-        port_kernels.launches()["add_all"],
+        port_launches.launches()["add_all"],
     )
     assert found.arguments == (("tensor", 0, 0), ("list", 1, 0), ("length", 1, 0))
-    clipped = port_kernels.launches()["clipped"]
+    clipped = port_launches.launches()["clipped"]
     found = supplied(described([("out", "tensor"), ("limit", "scalar")], ["HALF_SCALE_BITS", "FLIP"]), clipped)
     assert found.constants == {"HALF_SCALE_BITS": 0x3DCCCCCD, "FLIP": 0}
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
 
-import port_kernels as kernels
+import port_launches
 
 from tilegym_rs_backend.errors import LaunchError
 from tilegym_rs_backend.port.comparison import DIFFERENT
@@ -23,7 +23,7 @@ from tilegym_rs_backend.port.entries import translated
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("name", sorted(kernels.NAMES))
+@pytest.mark.parametrize("name", sorted(port_launches.NAMES))
 def test_the_machine_code_is_the_originals(shared_crate, name):
     launch = shared_crate.launches[name]
     found = compare_launch(shared_crate.kernels, launch)

@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
 
 import refused_kernels as kernels
-from port_kernels import launch
-from port_kernels import meta
+from port_launches import launch
+from port_launches import meta
 
 from tilegym_rs_backend.errors import TilegymRsError
 from tilegym_rs_backend.port.translate import Refused

@@ -11,8 +11,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
 
 import port_kernels as kernels  # noqa: E402
-from port_kernels import launch  # noqa: E402
-from port_kernels import meta  # noqa: E402
+import port_launches  # noqa: E402
+from port_launches import launch  # noqa: E402
+from port_launches import meta  # noqa: E402
 
 from tilegym_rs_backend.port.translate import translate  # noqa: E402
 
@@ -57,7 +58,7 @@ None, [false, false]) };
 
 @pytest.fixture(scope="module")
 def translations():
-    return {name: translate(found) for name, found in kernels.launches().items()}
+    return {name: translate(found) for name, found in port_launches.launches().items()}
 
 
 def without_lines(text):

@@ -139,8 +139,8 @@ def devices(world: World) -> object:
 
 def errors(world: World) -> object:
     import refused_kernels
-    from port_kernels import launch
-    from port_kernels import meta
+    from port_launches import launch
+    from port_launches import meta
 
     world.launches["waits"] = launch(refused_kernels.waits, meta(64), 64)
     slow = world.launches["scale_rows"].kernel.replace_hints(opt_level=2)
