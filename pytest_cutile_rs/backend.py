@@ -88,8 +88,8 @@ class Backend(Protocol):
     def observe(self, suite: OpSuite, case: Case, call: Call, arch: str) -> dict[str, Any]:
         """Runs the op once on the GPU, tuned, and says what it did, in JSON types.
 
-        ``launches`` and ``tuning`` as in `Peer.observe`; a search also has ``tried``, each candidate with its
-        predicted and measured microseconds or the reason it was dropped. ``launches`` is left out where unknown.
+        ``launches`` and ``tuning`` as in `Peer.observe`, ``launches`` left out where unknown; a search of a native op
+        also has ``tried``, each candidate with its predicted and measured microseconds or the reason it was dropped.
         """
 
     def refuse(self, suite: OpSuite, call: Call, arch: str) -> None:

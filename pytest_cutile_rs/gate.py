@@ -112,7 +112,7 @@ def judge(
     tileiras: Mapping[str, str] | None = None,
     noise_floor: stats.NoiseFloor | None = None,
     allow_non_gating: bool = False,
-    unobserved: str = "",
+    unobserved: Mapping[str, str] | None = None,
     others: bool = False,
     one_wrapper: bool = False,
 ) -> CaseVerdict:
@@ -124,16 +124,17 @@ def judge(
         tileiras: per side, the hash of the assembler that made its machine code; they have to be equal.
         noise_floor: of this machine; when it cannot resolve the threshold, nothing is decided.
         allow_non_gating: let a verdict rest on the event timer.
-        unobserved: why it is not known what the peer launched; then nothing shows that the comparison is fair.
+        unobserved: per side, why it is not known what it launched; then nothing shows that the comparison is fair.
         others: whether kernels and copies of torch's may run between those expected: they are part of the op.
         one_wrapper: both sides are one program but for their kernels, so what torch runs may too where it is the same.
     """
     parts = [[sorted(names) for names in _of_torch(record, side)] for side in (subject, peer)]
     others = others or (one_wrapper and parts[0] == parts[1])
+    unseen = (unobserved or {}).items()
     for problem in (
         _missing(record, subject, peer, allow_non_gating),
         _unfair(record, subject, peer, expected or {}, tileiras or {}, others),
-        (UNFAIR, "unobserved", f"what the peer launched is not known: {unobserved}") if unobserved else None,
+        *((UNFAIR, "unobserved", f"what side {side} launched is not known: {w}") for side, w in unseen),
         _noisy(record, threshold, noise_floor),
     ):
         if problem is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import hashlib
 import os
 import re
@@ -23,6 +24,7 @@ from pathlib import Path
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 KEPT_BYTES = 1 << 30
+_OUT_OF_MEMORY = "(?i)out of memory|failed to allocate memory|CUDA error 2\\b|_ALLOC_FAILED"
 _DEVICES = Path("/dev")  # a container has the nodes of its own GPUs there; /proc shows the host's
 
 
@@ -76,12 +78,13 @@ def turn(gpu: str, folder: Path, *, exclusive: bool) -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it is torch's, which need not be loaded here."""
-    return type(error).__name__ == "OutOfMemoryError"
+    """Whether it says that a GPU had not enough memory: torch, its libraries, cuTile Python or a launch of ours."""
+    return type(error).__name__ == "OutOfMemoryError" or re.search(_OUT_OF_MEMORY, str(error)) is not None
 
 
 def release_memory() -> None:
     """Give GPU memory that torch keeps for later back, from `KEPT_BYTES` on: other processes may need it now."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized() and torch.cuda.memory_reserved() > KEPT_BYTES:
+        gc.collect()  # tensors that only a cycle holds would stay
         torch.cuda.empty_cache()

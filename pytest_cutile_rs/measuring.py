@@ -30,6 +30,7 @@ class Measuring:
 
     def check(self, suite: OpSuite, case: Case) -> CheckResult:
         """Measure and judge one case whose numbers are right, alone on the GPU."""
+        from pytest_cutile_rs import gpus
         from pytest_cutile_rs.checks import perf
         from pytest_cutile_rs.noise import NoNoiseFloor
         from pytest_cutile_rs.timing import TimingUnavailable
@@ -54,6 +55,8 @@ class Measuring:
                 return perf.unavailable(case, error.code, str(error))
             except NoNoiseFloor as error:
                 return perf.unavailable(case, "noise_floor_unknown", str(error))
+            finally:
+                gpus.release_memory()
 
     @cached_property
     def timer(self) -> Any:

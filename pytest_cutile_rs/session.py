@@ -186,8 +186,9 @@ class ParitySession:
 
         with self.measuring.turn(exclusive=alone):
             try:
+                seed = self.options.seed
                 return numerics.check(
-                    self.backend, lambda: self.peer, suite, case, self.device, self.arch, self.options.seed
+                    self.backend, lambda: self.peer, suite, case, self.device, self.arch, seed, alone=alone
                 )
             except Exception as error:
                 if alone or not gpus.out_of_memory(error):

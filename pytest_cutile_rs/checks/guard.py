@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field
@@ -82,35 +84,52 @@ def like(tensor: torch.Tensor, memory: torch.Tensor, begin: int) -> torch.Tensor
     return whole.as_strided(tensor.shape, tensor.stride(), begin // item + tensor.storage_offset())
 
 
+@functools.cache
+def _allocating() -> dict[Any, tuple[str, bool]]:
+    """torch's allocating functions: their names, and whether they fill what they return."""
+    import torch
+
+    found: dict[Any, tuple[str, bool]] = {}
+    for name in (*_UNFILLED, *(f"{stem}{kind}" for stem in _FILLED for kind in ("", "_like"))):
+        if hasattr(torch, name):
+            found[getattr(torch, name)] = (f"torch.{name}", name not in _UNFILLED)
+    for name in (*_UNFILLED, *(f"new_{stem}" for stem in _FILLED)):
+        if name.startswith("new_"):
+            found[getattr(torch.Tensor, name)] = (f"Tensor.{name}", name not in _UNFILLED)
+    return found
+
+
+@functools.cache
+def _banding() -> Callable[[Bands], AbstractContextManager[Any]]:
+    """The mode that gives bands: one class for all, since a class made at each use keeps its bands' memory alive."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Banding(TorchFunctionMode):
+        def __init__(self, bands: Bands) -> None:
+            super().__init__()
+            self.bands = bands
+
+        def __torch_function__(
+            self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            plain = func(*args, **(kwargs or {}))
+            if func not in _allocating() or "out" in (kwargs or {}) or not isinstance(plain, torch.Tensor):
+                return plain
+            if plain.is_meta or plain.layout != torch.strided or plain.requires_grad or not plain.numel():
+                return plain
+            name, keep = _allocating()[func]
+            return self.bands.around(plain, f"the output of {name}", keep=keep)
+
+    return Banding
+
+
 @contextmanager
 def guarded(given: Bands | None = None) -> Iterator[Bands]:
     """Gives bands to what torch's allocating functions return meanwhile: empty, zeros, ones, full, their kinds.
 
     Memory that the function leaves unfilled is poisoned, so an element that is never written is a NaN in the result.
     """
-    import torch
-    from torch.overrides import TorchFunctionMode
-
     bands = Bands() if given is None else given
-    names: dict[Any, tuple[str, bool]] = {}
-    for name in (*_UNFILLED, *(f"{stem}{kind}" for stem in _FILLED for kind in ("", "_like"))):
-        if hasattr(torch, name):
-            names[getattr(torch, name)] = (f"torch.{name}", name not in _UNFILLED)
-    for name in (*_UNFILLED, *(f"new_{stem}" for stem in _FILLED)):
-        if name.startswith("new_"):
-            names[getattr(torch.Tensor, name)] = (f"Tensor.{name}", name not in _UNFILLED)
-
-    class _Mode(TorchFunctionMode):
-        def __torch_function__(
-            self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-        ) -> Any:
-            plain = func(*args, **(kwargs or {}))
-            if func not in names or "out" in (kwargs or {}) or not isinstance(plain, torch.Tensor):
-                return plain
-            if plain.is_meta or plain.layout != torch.strided or plain.requires_grad or not plain.numel():
-                return plain
-            name, keep = names[func]
-            return bands.around(plain, f"the output of {name}", keep=keep)
-
-    with _Mode():
+    with _banding()(bands):
         yield bands

@@ -29,6 +29,7 @@ from pytest_cutile_rs.checks.guard import Bands
 from pytest_cutile_rs.checks.guard import guarded
 from pytest_cutile_rs.checks.judge import Judged
 from pytest_cutile_rs.checks.judge import judge
+from pytest_cutile_rs.gpus import out_of_memory
 from pytest_cutile_rs.peers.base import Peer
 from pytest_cutile_rs.peers.base import PeerFault
 from pytest_cutile_rs.peers.base import PeerRun
@@ -55,11 +56,21 @@ class Theirs:
 
 
 def check(
-    backend: Backend, peer: Callable[[], Peer], suite: OpSuite, case: Case, device: Device, arch: str, seed: int
+    backend: Backend,
+    peer: Callable[[], Peer],
+    suite: OpSuite,
+    case: Case,
+    device: Device,
+    arch: str,
+    seed: int,
+    alone: bool = True,
 ) -> CheckResult:
     """Runs one case, and says whether its numbers are right.
 
     A refusal case needs no device and no peer. Everything else is NOT-RUN without a device.
+
+    Args:
+        alone: nobody else uses the GPU; else a peer without memory raises, since that says nothing about the peer.
     """
     kind = kind_of(backend, suite)
     if case.raises:
@@ -69,7 +80,7 @@ def check(
     if device.kind == "cpu" and size_of(suite, case) == GPU:
         return _result(case, NOT_RUN, f"too large to execute on a CPU; {device.reason}")
     if kind:
-        return _both(backend, kind, peer(), suite, case, device.kind, arch, seed)
+        return _both(backend, kind, peer(), suite, case, device.kind, arch, seed, alone)
     if device.kind != "cpu":
         return _result(case, NOT_RUN, NO_KERNEL)
     return _peer_only(peer(), suite, case, arch, seed)
@@ -94,7 +105,15 @@ def _wanted(case: Case, text: str) -> str:
 
 
 def _both(
-    backend: Backend, kind: str, peer: Peer, suite: OpSuite, case: Case, device: str, arch: str, seed: int
+    backend: Backend,
+    kind: str,
+    peer: Peer,
+    suite: OpSuite,
+    case: Case,
+    device: str,
+    arch: str,
+    seed: int,
+    alone: bool,
 ) -> CheckResult:
     call = suite.inputs(case, device, case.seed(seed))
     # Before the thread: it imports, and pytest parses what is imported, which CPython 3.11.7 fails at in two threads.
@@ -108,7 +127,7 @@ def _both(
         if reason:
             theirs = Theirs(note=reason)
         else:
-            theirs = asked.result() if asked else _called(peer, suite, case, copied(call))
+            theirs = asked.result() if asked else _called(peer, suite, case, copied(call), alone)
     compared = judge(suite, case, theirs.run.outputs, reference) if theirs.run else None
     if compared is not None:
         problems += judging.strides(ours, compared)
@@ -172,17 +191,17 @@ def _executed(peer: Peer, suite: OpSuite, case: Case, arch: str, seed: int) -> T
         return Theirs(note=f"{type(error).__name__}: {error}")
 
 
-def _called(peer: Peer, suite: OpSuite, case: Case, call: Call) -> Theirs:
-    """The peer on the GPU of the call's tensors."""
+def _called(peer: Peer, suite: OpSuite, case: Case, call: Call, alone: bool) -> Theirs:
+    """The peer on the GPU of the call's tensors; raises where it had too little of a GPU that others use too."""
     import torch
 
     try:
         with torch.no_grad():
             result = peer.call(suite, call, tuned=False)
         return Theirs(PeerRun(tuple(each.detach() for each in suite.outputs(case, call, result))))
-    except torch.OutOfMemoryError:
-        raise  # says nothing about the peer
     except Exception as error:
+        if out_of_memory(error) and not alone:
+            raise
         return Theirs(note=f"{type(error).__name__}: {error}")
 
 

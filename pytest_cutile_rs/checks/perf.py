@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Any
@@ -101,7 +102,7 @@ def check(
     expected = {
         side: [str(launch["kernel"]) for launch in seen[side]["launches"]]
         for side in (SUBJECT, PEER)
-        if "launches" in seen[side]
+        if seen[side].get("launches")
     }
 
     def judge(threshold: float) -> CaseVerdict:
@@ -113,7 +114,7 @@ def check(
             expected=expected if record.timer != "event" else None,
             tileiras={side: digest for side, digest in tileiras.items() if digest},
             noise_floor=terms.noise_floor,
-            unobserved=str(seen[PEER].get("error", "")),
+            unobserved={side: why for side in (SUBJECT, PEER) if (why := _unseen(seen[side]))},
             others=suite.calls_torch(case),
             one_wrapper=kind_of(backend, suite) == "ported",
         )
@@ -153,6 +154,13 @@ def _first_calls(
         tuning = found[side].get("tuning", ())
         found[side]["tuning_s"] = round(sum(search.get("seconds", 0.0) for search in tuning), 3)
     return found
+
+
+def _unseen(found: Mapping[str, Any]) -> str:
+    """Why it is not known what a side launched, empty where it is. An op that is timed launches something."""
+    if "error" in found:
+        return str(found["error"])
+    return "" if found.get("launches", True) else "its first call was watched, and launched nothing"
 
 
 def _figures(suite: OpSuite, case: Case, record: Record, verdict: CaseVerdict) -> dict[str, Any]:

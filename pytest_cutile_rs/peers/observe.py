@@ -31,18 +31,19 @@ def observing(arch: str, name: Callable[[Any], str] = lambda launch: launch.name
     import cuda.tile.tune
 
     from tilegym_rs_backend.port import capture as capturing
+    from tilegym_rs_backend.port.machine import replaced
 
     record: dict[str, Any] = {"launches": [], "tuning": []}
-    launch: Callable[..., Any] = ct.launch
-    search: Callable[..., Any] = cuda.tile.tune.exhaustive_search
 
     def launched(stream: Any, grid: Any, kernel: Any, args: Any, *rest: Any, **more: Any) -> Any:
         record["launches"].append(_launch(capturing, kernel, grid, args, arch, name))
+        _, launch = replaced(ct.launch)  # asked here: kernels may be redirected meanwhile
         return launch(stream, grid, kernel, args, *rest, **more)
 
     def searched(search_space: Any, *rest: Any, **more: Any) -> Any:
         configurations = list(search_space)
         begin = time.perf_counter()
+        _, search = replaced(cuda.tile.tune.exhaustive_search)
         result = search(configurations, *rest, **more)
         record["tuning"].append(
             {

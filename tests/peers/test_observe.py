@@ -100,6 +100,33 @@ def test_of_a_ported_op_what_its_tuner_chose_and_the_translation_that_runs(host:
         assert len(seen["tuning"]) == searches
 
 
+def test_of_a_ported_op_that_returns_a_function_what_that_launches(host: Any, monkeypatch: Any) -> None:
+    """TileGym's get_swiglu() and the like: what they return is wrapped, and taken over, while it is being watched."""
+    import torch
+
+    from pytest_cutile_rs.backend import CutileRsBackend
+    from tilegym_rs_backend.port import redirect as redirecting
+
+    answered: list[Any] = []
+    entry = SimpleNamespace(entry=lambda launch: SimpleNamespace(name=f"{launch.name}_in_rust"))
+    answers = SimpleNamespace(direct=None, kernels=entry, launch=lambda *launch: answered.append(launch))
+    monkeypatch.setattr(redirecting, "redirect", lambda: answers)
+    x = torch.empty(8)
+
+    def factory() -> Any:
+        return lambda: ct.launch("stream", (4,), scale, (x, 8))
+
+    backend = CutileRsBackend("ported")
+    monkeypatch.setattr(backend, "kind", lambda name: "ported")
+    monkeypatch.setattr(backend, "call", lambda *_: redirecting.ported(factory)()())
+    suite: Any = SimpleNamespace(name="op", native=False)
+    for calls in (1, 2):
+        seen = backend.observe(suite, None, None, "sm_90")  # type: ignore[arg-type]
+        assert [launch["kernel"] for launch in seen["launches"]] == ["scale_in_rust"]
+        assert len(answered) == calls
+    assert host.done == []
+
+
 def test_the_assembler_in_use_is_told_by_its_content(tmp_path: Path) -> None:
     tools = []
     for name in ("a", "b"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,9 @@ import torch
 
 from pytest_cutile_rs import gpus
 from pytest_cutile_rs.checks import numerics
+from pytest_cutile_rs.checks.guard import guarded
 from pytest_cutile_rs.session import ParitySession
+from tilegym_rs_backend.errors import LaunchError
 
 
 class Session(SimpleNamespace):
@@ -28,7 +32,8 @@ class Session(SimpleNamespace):
             yield
             self.noted.append("left")
 
-        def check(*_: Any) -> Any:
+        def check(*_: Any, alone: bool) -> Any:
+            assert alone == (self.noted[-1] == "alone")
             answer = answers.pop(0)
             if isinstance(answer, Exception):
                 raise answer
@@ -77,17 +82,69 @@ def test_another_error_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(("reserved", "emptied"), [(gpus.KEPT_BYTES, 0), (gpus.KEPT_BYTES + 1, 1)])
 def test_little_memory_is_kept_for_the_next_case(monkeypatch: pytest.MonkeyPatch, reserved: int, emptied: int) -> None:
-    calls: list[int] = []
+    calls: list[str] = []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("emptied"))
+    monkeypatch.setattr(gpus.gc, "collect", lambda: calls.append("collected"))
     gpus.release_memory()
-    assert len(calls) == emptied
+    assert calls == ["collected", "emptied"] * emptied
 
 
-def test_a_peer_without_memory_is_no_fact_about_the_peer() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("14 GiB"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("Failed to allocate memory for the kernel's arguments"),
+        LaunchError("softmax_row: CUDA error 2 CUDA_ERROR_OUT_OF_MEMORY: out of memory", rc=-5),
+    ],
+    ids=lambda error: str(error)[:20],
+)
+def test_whoever_ran_out_of_memory_it_is_seen(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    session = Session(monkeypatch, [error, "right"])
+    assert session.numerics() == "right"
+
+
+def test_a_peer_without_memory_is_a_fact_only_where_it_had_the_gpu_alone() -> None:
     def short(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("14 GiB")
 
+    peer: Any = SimpleNamespace(call=short)
     with pytest.raises(torch.OutOfMemoryError):
-        numerics._called(SimpleNamespace(call=short), None, None, None)  # type: ignore[arg-type]
+        numerics._called(peer, None, None, None, alone=False)  # type: ignore[arg-type]
+    assert numerics._called(peer, None, None, None, alone=True).note == "OutOfMemoryError: 14 GiB"  # type: ignore[arg-type]
+
+
+def test_bands_are_given_back_without_a_collection() -> None:
+    """Their buffers are as large as all that an op allocates, on a GPU that others wait for."""
+    gc.collect()
+    gc.disable()
+    try:
+        with guarded() as bands:
+            torch.empty(8)
+        buffer = weakref.ref(bands.buffers[0][1])
+        del bands
+        assert buffer() is None
+    finally:
+        gc.enable()
+
+
+def test_a_measurement_gives_memory_back_before_its_turn_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_cutile_rs.checks import perf
+    from pytest_cutile_rs.measuring import Measuring
+
+    session = Session(monkeypatch, [])
+    measuring: Any = SimpleNamespace(turn=session.measuring.turn, timer=None, noise_floor=None)
+    measuring._session = SimpleNamespace(
+        options=SimpleNamespace(
+            seed=0, threshold_of=lambda op: 0.95, perf_budget=1.0, waivers=(), protocol="", timer="fake"
+        ),
+        peer=SimpleNamespace(available=lambda: None),
+        backend=None,
+        device=None,
+    )
+    monkeypatch.setattr(perf, "check", lambda *_: "measured")
+    assert Measuring.check(measuring, None, SimpleNamespace(op="softmax")) == "measured"  # type: ignore[arg-type]
+    assert session.noted == ["alone", "released", "left"]

@@ -148,6 +148,17 @@ def test_a_peer_that_cannot_be_observed_is_unfair() -> None:
     assert "TypeError: another cuda-tile" in result.reason
 
 
+def test_a_side_that_was_seen_to_launch_nothing_is_unfair() -> None:
+    """Nothing seen is nothing compared: another wrapper lay between the launches and who watched them."""
+
+    def unseen(side: Side) -> None:
+        side.observe = lambda suite, call, arch: {"launches": [], "tuning": []}  # type: ignore[method-assign]
+
+    result = measure(10.0, 12.5, peer=unseen)
+    assert (result.status, result.data["code"]) == ("UNFAIR", "unobserved")
+    assert "what side py launched is not known: its first call was watched, and launched nothing" in result.reason
+
+
 def test_two_assemblers_are_unfair_and_both_are_recorded() -> None:
     result = measure(10.0, 12.5, peer=lambda side: setattr(side, "tileiras", "other"))
     assert (result.status, result.data["code"]) == ("UNFAIR", "tileiras_differs")

@@ -100,6 +100,42 @@ def test_a_second_installation_changes_nothing(module):
     assert module.launch is before is ct.launch
 
 
+def test_a_second_installation_in_a_capture_leaves_the_capture_in_front(module):
+    """What an op returns is installed for when it is called, and that may be while somebody watches."""
+    from pytest_cutile_rs.peers.observe import observing
+
+    notes, before = Notes(), module.launch
+    with observing("sm_90") as seen:
+        intercept.install()
+        assert notes.run(module.launch, None, (2,), "kernel", ()) == "answered"
+        assert notes.run(ct.launch, None, (3,), "kernel", ()) == "answered"
+    assert [launch["grid"] for launch in seen["launches"]] == ["(2,)", "(3,)"]
+    assert [grid for _, grid, _ in notes.asked] == [(2,), (3,)]
+    assert module.launch is before is ct.launch
+
+
+def test_a_first_installation_in_a_capture_outlives_it(monkeypatch):
+    from pytest_cutile_rs.peers.observe import observing
+
+    def launch(stream, grid, kernel, args):
+        return "original"
+
+    monkeypatch.setattr(ct, "launch", launch)
+    late = ModuleType("a_module_with_the_original")
+    late.launch = launch
+    monkeypatch.setitem(sys.modules, late.__name__, late)
+    notes = Notes()
+    with observing("sm_90") as seen:
+        intercept.install()
+        assert notes.run(ct.launch, None, (1,), "kernel", ()) == "answered"
+        assert ct.launch(None, (2,), "kernel", ()) == "original"
+    assert len(seen["launches"]) == 2
+    assert notes.run(ct.launch, None, (3,), "kernel", ()) == "answered"
+    assert notes.run(late.launch, None, (4,), "kernel", ()) == "answered"
+    assert ct.launch(None, (5,), "kernel", ()) == "original"
+    assert [grid for _, grid, _ in notes.asked] == [(1,), (3,), (4,)]
+
+
 def test_a_backward_on_another_thread_is_answered_as_its_forward_was(module):
     notes = Notes()
     x = torch.ones(3, requires_grad=True)

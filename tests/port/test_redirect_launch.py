@@ -222,7 +222,7 @@ class OnSecondGpu(torch.Tensor):
         return 1
 
 
-class OnOnlyGpu(torch.Tensor):
+class OnFirstGpu(torch.Tensor):
     is_cuda = True
 
     def get_device(self):
@@ -252,13 +252,16 @@ def test_an_op_runs_while_its_tensors_gpu_is_the_current_one(world, monkeypatch)
 
 
 @pytest.mark.parametrize("arguments", [lambda x: ((x, 2), {}), lambda x: (([x, x],), {}), lambda x: ((), {"x": x})])
-def test_where_there_is_one_gpu_an_op_is_one_python_call_away(world, monkeypatch, arguments):
-    """The first call finds out; a tensor on a CPU is still seen afterwards."""
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_an_op_on_the_current_gpu_is_one_python_call_away(world, monkeypatch, gpus, arguments):
+    """The first call finds out how many GPUs there are; a tensor on a CPU is still seen afterwards."""
+    zero = (0).__int__  # in C, as torch's is
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", zero)
+    counted = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: counted.append(gpus) or gpus)
     gpu = module.Redirect(world)
     monkeypatch.setattr(module, "redirect", lambda: gpu)
-    x = torch.zeros(3).as_subclass(OnOnlyGpu)
+    x = torch.zeros(3).as_subclass(OnFirstGpu)
     seen, entered = [], []
 
     def function(*args, **kwargs):
@@ -273,7 +276,8 @@ def test_where_there_is_one_gpu_an_op_is_one_python_call_away(world, monkeypatch
         op(*args, **kwargs)
     finally:
         sys.setprofile(None)
-    assert entered == ["call", "function"]
+    assert [name for name in entered if name != "get_device"] == ["call", "function"]
+    assert counted == [gpus]
     assert seen == [gpu, gpu]
     assert intercept.answering.get() is None
     monkeypatch.setattr(module, "target_of", lambda *_: "cpu")

@@ -12,16 +12,16 @@ import contextvars
 import functools
 import inspect
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 from typing import Protocol
 
+from .machine import patching
+from .machine import replaced
 from .twin import Unseen
 
 answering: contextvars.ContextVar[Answers | None] = contextvars.ContextVar("tilegym_rs_answers", default=None)
-"""What answers the calling thread's launches; read and set in a fifth of the time that a ``threading.local`` takes."""
-_lock = threading.Lock()
+"""What answers the calling thread's launches; it is read at each of them, faster than a ``threading.local`` is."""
 _MARK = "_tilegym_rs_intercepted"
 _CTX = "_tilegym_rs_answers"
 
@@ -61,30 +61,35 @@ def answered(answers: Answers, function: Callable[..., Any], args: Any, kwargs: 
 
 
 def install() -> None:
-    """Replace the names in every module loaded so far; call again after modules with kernels were imported."""
+    """Replace the names in every module loaded so far; call again after modules with kernels were imported.
+
+    A capture that runs meanwhile, on whatever thread, keeps its place in front and watches what is answered here.
+    """
     import cuda.tile as ct
     import cuda.tile.tune
 
-    with _lock:
-        originals = {"launch": ct.launch, "exhaustive_search": cuda.tile.tune.exhaustive_search}
-        wanted = {name: _unwrapped(original) for name, original in originals.items()}
+    with patching:
+        present = {
+            "launch": replaced(ct.launch)[1],
+            "exhaustive_search": replaced(cuda.tile.tune.exhaustive_search)[1],
+        }
+        originals = {name: getattr(function, _MARK, function) for name, function in present.items()}
         wrappers = {
-            name: originals[name] if hasattr(originals[name], _MARK) else _wrapper(name, original)
-            for name, original in wanted.items()
+            name: function if hasattr(function, _MARK) else _wrapper(name, function)
+            for name, function in present.items()
         }
         for module in list(sys.modules.values()):
             names = getattr(module, "__dict__", None)
             if not isinstance(names, dict):
                 continue
-            for name, original in wanted.items():
-                if names.get(name) is original:
+            for name, original in originals.items():
+                dispatcher, held = replaced(names.get(name))
+                if held is original and dispatcher is None:
                     names[name] = wrappers[name]
+                elif held is original:
+                    dispatcher.__wrapped__ = wrappers[name]
             if str(names.get("__name__", "")).startswith("tilegym"):
                 _remember_in_nodes(names)
-
-
-def _unwrapped(function: Any) -> Any:
-    return getattr(function, _MARK, function)
 
 
 def launcher() -> Callable[..., Any]:

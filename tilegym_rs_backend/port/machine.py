@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,11 @@ _PARTS: dict[str, tuple[int, str]] = {
     "sm_120": (128 << 20, "RTX PRO 6000 Blackwell"),
     "sm_121": (24 << 20, "GB10"),
 }
+
+
+patching = threading.RLock()
+"""Held while attributes of other modules are replaced or restored, here or for good (intercept.py)."""
+_IN_FRONT = "_tilegym_rs_in_front"
 
 
 @dataclass(frozen=True)
@@ -91,9 +97,8 @@ class Patches:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._users = 0
-        self._undo: list[tuple[Any, str, Any, bool]] = []
+        self._undo: list[tuple[Any, str, Callable[..., Any], bool]] = []
         self._local = threading.local()
 
     @property
@@ -113,13 +118,13 @@ class Patches:
         """
         if self.answers is not None:
             raise TilegymRsError("A capture already runs on this thread: captures cannot be nested.")
-        with self._lock:
+        with patching:
             if self._users == 0:
                 try:
                     for owner, attribute, key in targets():
-                        original, own = getattr(owner, attribute), attribute in vars(owner)
-                        setattr(owner, attribute, self._dispatcher(original, key))
-                        self._undo.append((owner, attribute, original, own))
+                        dispatcher, own = self._dispatcher(getattr(owner, attribute), key), attribute in vars(owner)
+                        setattr(owner, attribute, dispatcher)
+                        self._undo.append((owner, attribute, dispatcher, own))
                 except BaseException:
                     self._restore()
                     raise
@@ -129,7 +134,7 @@ class Patches:
             yield
         finally:
             self._local.answers = None
-            with self._lock:
+            with patching:
                 self._users -= 1
                 if self._users == 0:
                     self._restore()
@@ -137,20 +142,32 @@ class Patches:
     def _dispatcher(self, original: Callable[..., Any], key: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             answers = self.answers
-            return original(*args, **kwargs) if answers is None else answers[key](*args, **kwargs)
+            return (call.__wrapped__ if answers is None else answers[key])(*args, **kwargs)  # type: ignore[attr-defined]
 
         call.__wrapped__ = original  # type: ignore[attr-defined]
+        setattr(call, _IN_FRONT, True)
         call.__name__ = call.__qualname__ = getattr(original, "__name__", key)
         call.__doc__ = getattr(original, "__doc__", None)
         return call
 
     def _restore(self) -> None:
         while self._undo:
-            owner, attribute, original, own = self._undo.pop()
+            owner, attribute, dispatcher, own = self._undo.pop()
             if own:
-                setattr(owner, attribute, original)
+                setattr(owner, attribute, dispatcher.__wrapped__)  # type: ignore[attr-defined]
             else:
                 delattr(owner, attribute)  # it was, and is again, inherited
+
+
+def replaced(function: Any) -> tuple[Any, Any]:
+    """Return what a running capture has in front of ``function``'s original, None if nothing, and the original.
+
+    The first one's ``__wrapped__`` may be set: that is what it calls outside captures, and what is restored after them.
+    """
+    dispatcher = None
+    while isinstance(function, FunctionType) and hasattr(function, _IN_FRONT):
+        dispatcher, function = function, vars(function)["__wrapped__"]
+    return dispatcher, function
 
 
 def machine_answers(gpu: Machine) -> dict[str, Callable[..., Any]]:

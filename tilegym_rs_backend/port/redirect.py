@@ -219,8 +219,9 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
 
     gpu = redirect()
     begin, end = answering.set, answering.reset
+    current: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)  # no C in CPU builds
     finished = frozenset((Tensor, tuple, list, type(None)))
-    one_gpu = False  # as far as is known
+    one_gpu: bool | None = None  # unknown before the first call
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -229,7 +230,7 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
         if type(first) is list and first:
             first = first[0]
         try:
-            direct = one_gpu and first.is_cuda
+            direct = first.is_cuda and (one_gpu or (one_gpu is False and first.get_device() == current()))
         except AttributeError:
             direct = False
         if not direct:
@@ -251,8 +252,9 @@ def ported(function: Callable[..., Any]) -> Callable[..., Any]:
             target = target_of(tensor, function.__name__, "an argument")
             elsewhere = Elsewhere(gpu.kernels, target, "meta" if tensor.is_meta else "cpu")
             return _wrapped(elsewhere.run(function, *args, **kwargs))
-        one_gpu = torch.cuda.device_count() == 1
-        here = device == torch._C._cuda_getDevice()
+        if one_gpu is None:
+            one_gpu = torch.cuda.device_count() == 1
+        here = device == current()
         with contextlib.nullcontext() if here else torch.cuda.device(device):  # the current device's stream is meant
             return _wrapped(answered(gpu, function, args, kwargs))
 
