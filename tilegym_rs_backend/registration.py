@@ -137,10 +137,10 @@ def implementation(op: str) -> Callable[..., Any]:
             f"{op} has no native implementation in backend {BACKEND!r}, and {_VARIANT}=native; native are: "
             f"{', '.join(native_ops())}. Unset it to have cuTile Python's kernels translated to Rust. {advice}"
         )
-    from .port import redirect
+    from .port import redirected
 
     try:
-        return redirect.implementation(op)
+        return redirected.implementation(op)
     except (ToolchainError, ImportError) as error:
         raise NotImplementedError(
             f"{op} has no native implementation in backend {BACKEND!r} (native are: {', '.join(native_ops())}), and "

@@ -102,7 +102,7 @@ def check(
     expected = {
         side: [str(launch["kernel"]) for launch in seen[side]["launches"]]
         for side in (SUBJECT, PEER)
-        if seen[side].get("launches")
+        if "launches" in seen[side]
     }
 
     def judge(threshold: float) -> CaseVerdict:

@@ -106,6 +106,7 @@ def test_of_a_ported_op_that_returns_a_function_what_that_launches(host: Any, mo
 
     from pytest_cutile_rs.backend import CutileRsBackend
     from tilegym_rs_backend.port import redirect as redirecting
+    from tilegym_rs_backend.port.redirected import ported
 
     answered: list[Any] = []
     entry = SimpleNamespace(entry=lambda launch: SimpleNamespace(name=f"{launch.name}_in_rust"))
@@ -118,7 +119,7 @@ def test_of_a_ported_op_that_returns_a_function_what_that_launches(host: Any, mo
 
     backend = CutileRsBackend("ported")
     monkeypatch.setattr(backend, "kind", lambda name: "ported")
-    monkeypatch.setattr(backend, "call", lambda *_: redirecting.ported(factory)()())
+    monkeypatch.setattr(backend, "call", lambda *_: ported(factory)()())
     suite: Any = SimpleNamespace(name="op", native=False)
     for calls in (1, 2):
         seen = backend.observe(suite, None, None, "sm_90")  # type: ignore[arg-type]

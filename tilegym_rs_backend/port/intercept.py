@@ -18,10 +18,12 @@ from typing import Protocol
 
 from .machine import patching
 from .machine import replaced
+from .torch_view import torch_view
 from .twin import Unseen
 
 answering: contextvars.ContextVar[Answers | None] = contextvars.ContextVar("tilegym_rs_answers", default=None)
 """What answers the calling thread's launches; it is read at each of them, faster than a ``threading.local`` is."""
+_walked = 0  # modules, when they were last looked at
 _MARK = "_tilegym_rs_intercepted"
 _CTX = "_tilegym_rs_answers"
 
@@ -65,10 +67,13 @@ def install() -> None:
 
     A capture that runs meanwhile, on whatever thread, keeps its place in front and watches what is answered here.
     """
+    global _walked
     import cuda.tile as ct
     import cuda.tile.tune
+    import torch
 
     with patching:
+        _walked = len(sys.modules)
         present = {
             "launch": replaced(ct.launch)[1],
             "exhaustive_search": replaced(cuda.tile.tune.exhaustive_search)[1],
@@ -90,6 +95,19 @@ def install() -> None:
                     dispatcher.__wrapped__ = wrappers[name]
             if str(names.get("__name__", "")).startswith("tilegym"):
                 _remember_in_nodes(names)
+                if ".cutile" in names["__name__"] and names.get("torch") is torch:
+                    names["torch"] = _torch()
+
+
+def install_new() -> None:
+    """Install in modules that came since the last time; where none did, this costs nothing."""
+    if len(sys.modules) != _walked:
+        install()
+
+
+@functools.cache
+def _torch() -> Any:
+    return torch_view(answering)
 
 
 def launcher() -> Callable[..., Any]:

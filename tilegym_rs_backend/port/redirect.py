@@ -7,11 +7,9 @@ checks, outputs, grids and autograd are the original's, the kernels are Rust.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from collections.abc import Sequence
-from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +18,6 @@ from ..errors import LaunchError
 from ..launch import refuse_under_capture
 from ..target import Target
 from ..target import arch_of
-from ..target import target_of
 from ..target import target_of_device
 from ..tile_ir.cubin import read_cubin
 from .capture import CapturedLaunch
@@ -28,8 +25,6 @@ from .capture import capture
 from .capture import described
 from .capture import patches
 from .intercept import answered
-from .intercept import answering
-from .intercept import install
 from .intercept import launcher
 from .passing import words_passed
 from .passing import words_taken
@@ -205,90 +200,3 @@ class _Candidate:
 def redirect() -> Redirect:
     """Return the process's redirect."""
     return Redirect(PortedKernels())
-
-
-def ported(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` with its cuTile Python launches answered by Rust.
-
-    On CUDA tensors they run there; on CPU tensors they are executed from their bytecode; under ``record`` they are
-    noted. What ``function`` returns is wrapped too when it can itself be called (TileGym's ``get_swiglu()``).
-    """
-
-    import torch
-    from torch import Tensor
-
-    gpu = redirect()
-    begin, end = answering.set, answering.reset
-    current: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)  # no C in CPU builds
-    finished = frozenset((Tensor, tuple, list, type(None)))
-    one_gpu: bool | None = None  # unknown before the first call
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        # The way of almost every call: it takes about as long as what TileGym puts around ct.launch, and replaces it.
-        first: Any = args[0] if args else next(iter(kwargs.values()), None)
-        if type(first) is list and first:
-            first = first[0]
-        try:
-            direct = first.is_cuda and (one_gpu or (one_gpu is False and first.get_device() == current()))
-        except AttributeError:
-            direct = False
-        if not direct:
-            return anywhere(args, kwargs)
-        token = begin(gpu)
-        try:
-            result = function(*args, **kwargs)
-        finally:
-            end(token)
-        return result if type(result) in finished else _wrapped(result)
-
-    def anywhere(args: Any, kwargs: Any) -> Any:
-        nonlocal one_gpu
-        tensor = first_tensor(chain(args, kwargs.values()))
-        device = None if tensor is None else tensor.get_device()
-        if device is None:
-            return _wrapped(answered(gpu, function, args, kwargs))
-        if device < 0:
-            target = target_of(tensor, function.__name__, "an argument")
-            elsewhere = Elsewhere(gpu.kernels, target, "meta" if tensor.is_meta else "cpu")
-            return _wrapped(elsewhere.run(function, *args, **kwargs))
-        if one_gpu is None:
-            one_gpu = torch.cuda.device_count() == 1
-        here = device == current()
-        with contextlib.nullcontext() if here else torch.cuda.device(device):  # the current device's stream is meant
-            return _wrapped(answered(gpu, function, args, kwargs))
-
-    install()
-    return call
-
-
-def _wrapped(result: Any) -> Any:
-    """Wrap a result that will launch later: a function, or a module class or object."""
-    import torch
-
-    if isinstance(result, type) and issubclass(result, torch.nn.Module):
-        return type(result.__name__, (result,), {"forward": ported(result.forward)})
-    if isinstance(result, torch.nn.Module) or not callable(result) or isinstance(result, torch.Tensor):
-        return result
-    return ported(result)
-
-
-def implementation(op: str) -> Callable[..., Any]:
-    """Return TileGym's own cuTile implementation of an op, redirected.
-
-    Raises:
-        NotImplementedError: TileGym has no cuTile implementation of it.
-        ToolchainError: cuda-tile is missing or of another version than the one that was tested.
-    """
-    import sys
-
-    from .installed import check_cuda_tile
-    from .installed import import_tilegym
-
-    check_cuda_tile()
-    import_tilegym()
-    dispatcher = sys.modules["tilegym.backend.dispatcher"]
-    found = dispatcher._REGISTRY.get(op, {}).get("cutile")
-    if found is None:
-        raise NotImplementedError(f"{op} has no cuTile Python implementation in this TileGym, so none can be ported")
-    return ported(found)
