@@ -22,6 +22,9 @@ from collections.abc import Iterator
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from tilegym_rs_backend.errors import BuildError
+from tilegym_rs_backend.errors import CompileError
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 KEPT_BYTES = 1 << 30
 _OUT_OF_MEMORY = "(?i)out of memory|failed to allocate memory|CUDA error 2\\b|_ALLOC_FAILED"
@@ -78,7 +81,12 @@ def turn(gpu: str, folder: Path, *, exclusive: bool) -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it says that a GPU had not enough memory: torch, its libraries, cuTile Python or a launch of ours."""
+    """Whether it says that a GPU had not enough memory: torch, its libraries, cuTile Python or a launch of ours.
+
+    A build or a compiler may run out of memory too, of the host's.
+    """
+    if isinstance(error, (BuildError, CompileError, MemoryError)):
+        return False
     return type(error).__name__ == "OutOfMemoryError" or re.search(_OUT_OF_MEMORY, str(error)) is not None
 
 

@@ -34,9 +34,9 @@ def _case(dtype: str, sizes: _Sizes, tb: bool = False, **more: Any) -> Case:
 def _all() -> list[Case]:
     small: _Sizes = ((64, 48, 32), (17, 33, 65), (130, 128, 40))
     found = [_case("f16", small, tb, quick=not tb, structural=False) for tb in (False, True)]
-    # One kernel serves every list: what decides machine code is transpose_b and whether all extents and strides are
-    # multiples of 16 (the first and the last structural case here) or not. The smallest comes first: each of its
-    # assemblies takes a minute.
+    # One kernel serves every list: what decides a dtype's machine code is transpose_b and whether all extents and
+    # strides are multiples of 16 (the first and the last structural case here) or not. The smallest comes first: each
+    # of its assemblies takes a minute.
     odd: _Sizes = ((17, 33, 65), (64, 48, 32))
     found += [_case("f16", ((64, 48, 32),), quick=True), *(_case("f16", odd, tb) for tb in (False, True))]
     found += [

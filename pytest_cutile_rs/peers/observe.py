@@ -57,7 +57,7 @@ def observing(arch: str, name: Callable[[Any], str] = lambda launch: launch.name
         return result
 
     answers: dict[str, Callable[..., Any]] = {"launch": launched, "exhaustive_search": searched}
-    with capturing.patches.active(answers, capturing.work_targets):
+    with capturing.patches.active(answers):
         yield record
 
 

@@ -17,6 +17,8 @@ from pytest_cutile_rs import gpus
 from pytest_cutile_rs.checks import numerics
 from pytest_cutile_rs.checks.guard import guarded
 from pytest_cutile_rs.session import ParitySession
+from tilegym_rs_backend.errors import BuildError
+from tilegym_rs_backend.errors import CompileError
 from tilegym_rs_backend.errors import LaunchError
 
 
@@ -107,14 +109,30 @@ def test_whoever_ran_out_of_memory_it_is_seen(monkeypatch: pytest.MonkeyPatch, e
     assert session.numerics() == "right"
 
 
-def test_a_peer_without_memory_is_a_fact_only_where_it_had_the_gpu_alone() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        BuildError("cargo was killed: the machine ran out of memory or processes", stage="cargo"),
+        CompileError("tileiras: out of memory"),
+        MemoryError("out of memory"),
+        ValueError("wrong"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_memory_of_the_host_is_another_matter(error: Exception) -> None:
+    assert not gpus.out_of_memory(error)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("14 GiB"), RuntimeError("CUDA error: out of memory")])
+def test_a_peer_without_memory_is_a_fact_only_where_it_had_the_gpu_alone(error: Exception) -> None:
     def short(*_: Any, **__: Any) -> None:
-        raise torch.OutOfMemoryError("14 GiB")
+        raise error
 
     peer: Any = SimpleNamespace(call=short)
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(type(error)):
         numerics._called(peer, None, None, None, alone=False)  # type: ignore[arg-type]
-    assert numerics._called(peer, None, None, None, alone=True).note == "OutOfMemoryError: 14 GiB"  # type: ignore[arg-type]
+    theirs = numerics._called(peer, None, None, None, alone=True)  # type: ignore[arg-type]
+    assert theirs.note == f"{type(error).__name__}: {error}"
 
 
 def test_bands_are_given_back_without_a_collection() -> None:

@@ -60,7 +60,7 @@ class Ours(Side):
 
 
 def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str = "", **changes: Any):
-    """Run the check; ``changes`` are terms, and ``peer`` a function that spoils the peer."""
+    """Run the check; ``changes`` are terms, and ``peer`` and ``mine`` functions that spoil a side."""
     gpu = FakeDevice(noise=0.01)
     timer = FakeTimer(gpu)
     suite = suites()["softmax"]
@@ -69,12 +69,14 @@ def measure(ours: float, theirs: float, kernel: str = "softmax_row", reason: str
     suite.torch = lambda case, call: gpu.launch("at::native::softmax", us=30.0)  # type: ignore[method-assign]
     peer = Side(gpu, theirs, "_softmax_kernel")
     changes.pop("peer", lambda side: None)(peer)
+    own = Ours(gpu, ours, kernel)
+    changes.pop("mine", lambda side: None)(own)
     if reason:
         peer.available = lambda: reason  # type: ignore[method-assign]
     timer.open()
     try:
         terms = perf.Terms(**{"budget_s": 1.0, **changes})
-        return perf.check(Ours(gpu, ours, kernel), peer, suite, case, Device("cpu", timed=True), timer, terms)
+        return perf.check(own, peer, suite, case, Device("cpu", timed=True), timer, terms)
     finally:
         timer.close()
 
@@ -149,19 +151,20 @@ def test_a_peer_that_cannot_be_observed_is_unfair() -> None:
 
 
 @pytest.mark.parametrize(("others", "code"), [(False, "kernel_mismatch"), (True, "unobserved")])
+@pytest.mark.parametrize(("spoiled", "side"), [("peer", "py"), ("mine", "rs")])
 def test_a_side_that_was_seen_to_launch_nothing_is_unfair(
-    monkeypatch: pytest.MonkeyPatch, others: bool, code: str
+    monkeypatch: pytest.MonkeyPatch, spoiled: str, side: str, others: bool, code: str
 ) -> None:
     """Nothing seen is nothing compared, also where torch's kernels may run between those expected."""
 
     def unseen(side: Side) -> None:
-        side.observe = lambda suite, call, arch: {"launches": [], "tuning": []}  # type: ignore[method-assign]
+        side.observe = lambda *_: {"launches": [], "tuning": []}  # type: ignore[method-assign]
 
     monkeypatch.setattr(type(suites()["softmax"]), "calls_torch", lambda self, case: others)
-    result = measure(10.0, 12.5, peer=unseen)
+    result = measure(10.0, 12.5, **{spoiled: unseen})
     assert (result.status, result.data["code"]) == ("UNFAIR", code)
     if others:
-        assert "what side py launched is not known: its first call was watched, and launched nothing" in result.reason
+        assert f"what side {side} launched is not known: its first call was watched" in result.reason
 
 
 def test_two_assemblers_are_unfair_and_both_are_recorded() -> None:

@@ -151,6 +151,27 @@ def test_threads_may_capture_at_the_same_time():
     assert torch.cuda.get_device_properties is before
 
 
+def test_a_capture_beside_somebody_who_answers_less_has_all_its_answers():
+    inside, done = threading.Event(), threading.Event()
+    asked = []
+
+    def work():
+        with capturing.patches.active({"launch": lambda *_: asked.append("launch")}):
+            asked.append(torch.cuda.is_available())  # not answered here, so torch is asked
+            inside.set()
+            assert done.wait(30)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert inside.wait(30)
+    found = []
+    capture(lambda: found.append(torch.cuda.get_device_capability()), "sm_120")
+    done.set()
+    thread.join()
+    assert found == [(12, 0)]
+    assert asked == [torch.cuda.is_available()]
+
+
 def test_captures_cannot_be_nested():
     with pytest.raises(TilegymRsError, match="cannot be nested"):
         capture(lambda: capture(lambda: None))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import re
 import sys
@@ -19,7 +18,6 @@ from tilegym_rs_backend.errors import LaunchError  # noqa: E402
 from tilegym_rs_backend.port import intercept  # noqa: E402
 from tilegym_rs_backend.port import planned as planning  # noqa: E402
 from tilegym_rs_backend.port import redirect as module  # noqa: E402
-from tilegym_rs_backend.port import redirected  # noqa: E402
 from tilegym_rs_backend.port.entries import Entry  # noqa: E402
 from tilegym_rs_backend.port.signature import signature  # noqa: E402
 from tilegym_rs_backend.port.twin import options_key  # noqa: E402
@@ -214,106 +212,6 @@ def test_options_that_differ_by_target_have_a_key():
         pass
 
     assert len({options_key(one), options_key(one), options_key(other)}) == 2
-
-
-class OnSecondGpu(torch.Tensor):
-    is_cuda = True
-
-    def get_device(self):
-        return 1
-
-
-class OnFirstGpu(torch.Tensor):
-    is_cuda = True
-
-    def get_device(self):
-        return 0
-
-
-def test_an_op_runs_while_its_tensors_gpu_is_the_current_one(world, monkeypatch):
-    current, seen = [0], []
-
-    @contextlib.contextmanager
-    def device(index):
-        before, current[0] = current[0], index
-        yield
-        current[0] = before
-
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0])
-    monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(module, "redirect", lambda: module.Redirect(world))
-    x = torch.zeros(3).as_subclass(OnSecondGpu)
-    op = redirected.ported(lambda *args: seen.append(current[0]) or x)
-    assert op(x) is x
-    assert op([x]) is x
-    op()
-    assert seen == [1, 1, 0]
-    assert current == [0]
-
-
-@pytest.mark.parametrize("arguments", [lambda x: ((x, 2), {}), lambda x: (([x, x],), {}), lambda x: ((), {"x": x})])
-@pytest.mark.parametrize("gpus", [1, 2])
-def test_an_op_on_the_current_gpu_is_one_python_call_away(world, monkeypatch, gpus, arguments):
-    """The first call finds out how many GPUs there are; a tensor on a CPU is still seen afterwards."""
-    zero = (0).__int__  # in C, as torch's is
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", zero)
-    counted = []
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: counted.append(gpus) or gpus)
-    gpu = module.Redirect(world)
-    monkeypatch.setattr(module, "redirect", lambda: gpu)
-    x = torch.zeros(3).as_subclass(OnFirstGpu)
-    seen, entered = [], []
-
-    def function(*args, **kwargs):
-        seen.append(intercept.answering.get())
-        return [x]
-
-    op = redirected.ported(function)
-    args, kwargs = arguments(x)
-    assert op(*args, **kwargs) == [x]
-    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        op(*args, **kwargs)
-    finally:
-        sys.setprofile(None)
-    assert [name for name in entered if name != "get_device"] == ["call", "function"]
-    assert counted == [gpus]
-    assert seen == [gpu, gpu]
-    assert intercept.answering.get() is None
-    monkeypatch.setattr(redirected, "target_of", lambda *_: "cpu")
-    monkeypatch.setattr(module.Elsewhere, "run", lambda self, *_: "on the CPU")
-    assert op(torch.zeros(3)) == "on the CPU"
-
-
-def test_what_an_op_returns_to_be_called_is_wrapped_once(world, monkeypatch):
-    """A module's class stays one class, and a factory that is asked at every step costs no walk over all modules."""
-    walks = []
-    monkeypatch.setattr(module, "redirect", lambda: module.Redirect(world))
-    monkeypatch.setattr(intercept, "install", lambda: walks.append(len(sys.modules)))
-    monkeypatch.setattr(intercept, "_walked", len(sys.modules))
-
-    class Layer(torch.nn.Module):
-        def forward(self):
-            return intercept.answering.get()
-
-    def function():
-        return intercept.answering.get()
-
-    for returned in (Layer, function):
-        factory = redirected._redirected(lambda returned=returned: returned)
-        first, second = factory(), factory()
-        assert first is second is not returned
-        assert redirected._redirected(lambda first=first: first)() is first
-        call = first()() if isinstance(first, type) else first()
-        assert isinstance(call, module.Redirect)
-    assert issubclass(redirected._wrapped(Layer), Layer)
-    assert redirected._wrapped(len)([1]) == 1
-    assert walks == []
-
-    monkeypatch.setitem(sys.modules, "came_with_a_factory", type(sys)("came_with_a_factory"))
-    redirected._redirected(lambda: lambda: None)()
-    assert len(walks) == 1
 
 
 def test_a_candidate_that_the_launcher_does_not_take_has_failed(world, kernel, monkeypatch):

@@ -12,6 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("cuda.tile")
+if not hasattr(torch._C, "_cuda_getDevice"):
+    pytest.skip("this torch is built without CUDA", allow_module_level=True)
 
 from tilegym_rs_backend.port import intercept  # noqa: E402
 from tilegym_rs_backend.port.torch_view import torch_view  # noqa: E402
@@ -64,6 +66,14 @@ def test_a_view_has_the_modules_attributes_at_any_time():
         view(ModuleType("empty")).late  # noqa: B018
 
 
+def test_a_view_can_be_patched(monkeypatch):
+    module = ModuleType("some")
+    module.other = 2
+    seen = view(module, other=20)
+    monkeypatch.setattr(seen, "other", 30)
+    assert (seen.other, module.other) == (30, 2)
+
+
 def test_the_current_stream_is_asked_for_once_each(gpus):
     cuda = torch_view(intercept.answering).cuda
     with inside(ON_GPU):
@@ -105,18 +115,55 @@ def test_a_build_of_torch_without_cuda_is_seen_as_it_is(monkeypatch):
     assert torch_view(intercept.answering) is torch
 
 
-def test_modules_of_cutile_ops_hold_the_view_and_a_capture_answers_through_it(monkeypatch):
-    from tilegym_rs_backend.port.capture import capture
+@pytest.mark.parametrize("name", ["current_stream", "get_device_capability"])
+def test_who_answers_in_torchs_place_is_asked_and_not_remembered(gpus, monkeypatch, name):
+    cuda = torch_view(intercept.answering).cuda
+    real = getattr(cuda, name)()
+    with inside(ON_GPU):
+        assert getattr(cuda, name)() == real
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.cuda, name, lambda device=None: "another")
+            gpus.current, gpus.raw[1] = 1, 5
+            assert getattr(cuda, name)() == "another"
+        assert getattr(cuda, name)() in ("1:5", (9, 1))
 
-    modules = {}
-    for name in ("tilegym.ops.cutile.like", "tilegym.ops.triton_like", "somebody.cutile.like"):
-        modules[name] = ModuleType(name)
-        exec("import torch\ndef ask(): return torch.cuda.get_device_capability()", modules[name].__dict__)
-        monkeypatch.setitem(sys.modules, name, modules[name])
+
+@pytest.fixture
+def modules(monkeypatch):
+    """Modules that ask for the capability, by name."""
+    found = {}
+    names = (
+        "tilegym.ops.cutile.like",
+        "tilegym.suites.liger.cutile.like",
+        "tilegym.ops.cutile_rs.like",
+        "tilegym.ops.triton_like",
+        "somebody.cutile.like",
+    )
+    for name in names:
+        found[name] = ModuleType(name)
+        exec("import torch\ndef ask(): return torch.cuda.get_device_capability()", found[name].__dict__)
+        monkeypatch.setitem(sys.modules, name, found[name])
     intercept.install()
-    assert [module.torch is torch for module in modules.values()] == [False, True, True]
-    mine = modules["tilegym.ops.cutile.like"]
-    assert mine.torch.Tensor is torch.Tensor
-    found = []
-    capture(lambda: found.append(mine.ask()), "sm_120")
-    assert found == [(12, 0)]
+    return found
+
+
+def test_modules_of_cutile_ops_hold_the_view(modules):
+    assert [module.torch is torch for module in modules.values()] == [False, False, True, True, True]
+    assert all(module.torch.Tensor is torch.Tensor for module in modules.values())
+
+
+def test_a_capture_answers_through_the_view_and_leaves_nothing_in_it(modules, monkeypatch):
+    """Also where a redirected op without tensors runs inside it, which is answered for the GPU."""
+    from tilegym_rs_backend.port import redirect
+    from tilegym_rs_backend.port.capture import capture
+    from tilegym_rs_backend.port.redirected import ported
+
+    ask = modules["tilegym.ops.cutile.like"].ask
+    monkeypatch.setattr(redirect, "redirect", lambda: ON_GPU)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", (0).__int__)
+    op, found = ported(ask), []
+    for function in (ask, op):
+        capture(lambda function=function: found.append(function()), "sm_120")
+    assert found == [(12, 0)] * 2
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
+    assert op() == (9, 0)

@@ -36,7 +36,28 @@ __all__ = ["CapturedLaunch", "bytecode", "capture", "check_cuda_tile", "import_t
 
 Tuning = int | str | Callable[[Sequence[Any]], int]
 
-patches = Patches()
+
+def _targets() -> Iterator[tuple[Any, str, str]]:
+    """Everything to replace: the torch.cuda questions, and each module's own name for launch, tuner and timeout."""
+    import cuda.tile as ct
+    import cuda.tile.tune
+
+    yield from machine_targets()
+    wanted = {
+        "launch": {id(ct.launch), id(sys.modules["cuda.tile._cext"].launch)},
+        "exhaustive_search": {id(cuda.tile.tune.exhaustive_search)},
+        "compiler_timeout": {id(ct.compiler_timeout)},
+    }
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if not isinstance(names, dict):
+            continue
+        for name, ids in wanted.items():
+            if id(names.get(name)) in ids:
+                yield module, name, name
+
+
+patches = Patches(_targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,39 +203,9 @@ def capture(
     answers["launch"] = recorder.launch
     answers["exhaustive_search"] = recorder.search
     answers["compiler_timeout"] = lambda *_, **__: contextlib.nullcontext()
-    with patches.active(answers, _targets), tuning_caches_aside(launches=False), _cuda_redirected(device):
+    with patches.active(answers), tuning_caches_aside(launches=False), _cuda_redirected(device):
         fn()
     return recorder.launches
-
-
-def _targets() -> Iterator[tuple[Any, str, str]]:
-    """Everything to replace: the torch.cuda questions, and each module's own name for launch, tuner and timeout."""
-    import cuda.tile as ct
-    import cuda.tile.tune
-
-    yield from machine_targets()
-    wanted = {
-        "launch": {id(ct.launch), id(sys.modules["cuda.tile._cext"].launch)},
-        "exhaustive_search": {id(cuda.tile.tune.exhaustive_search)},
-        "compiler_timeout": {id(ct.compiler_timeout)},
-    }
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        if not isinstance(names, dict):
-            continue
-        for name, ids in wanted.items():
-            if id(names.get(name)) in ids:
-                yield module, name, name
-
-
-def work_targets() -> Iterator[tuple[Any, str, str]]:
-    """Each module's own name for the tuner and for launching."""
-    return (target for target in _targets() if target[2] in ("launch", "exhaustive_search"))
-
-
-def tuner_targets() -> Iterator[tuple[Any, str, str]]:
-    """Each module's own name for the tuner."""
-    return (target for target in _targets() if target[2] == "exhaustive_search")
 
 
 @contextlib.contextmanager

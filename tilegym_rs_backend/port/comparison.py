@@ -29,6 +29,7 @@ from .stored import bytecode
 
 IDENTICAL = "SASS-IDENTICAL"
 DIFFERENT = "SASS-DIFFERENT"
+PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def compare_launch(
         kernels: translations by key.
         launch: the original's.
         entry: of the crate; by default the one of the launch's key, made if need be.
-        assemblies: how often each side is assembled before a difference is reported.
+        assemblies: how often each side is assembled before a difference is reported; ``PATIENCE`` times as often
+            where the Tile IR says the same, so that a difference of as many instructions is likely chance.
     """
     try:
         theirs = bytecode(launch)
@@ -82,9 +84,10 @@ def compare_launch(
         translated = assemble(ours, launch.arch, name=entry.name)
     except (CompileError, LaunchError) as error:
         return Comparison("NOT-COMPILED", str(error), **facts)  # type: ignore[arg-type]
-    pair = meeting(ours, theirs, (translated, original), launch.arch, assemblies)
+    ir = ir_verdict(ours, theirs, launch.arch)
+    most = assemblies if ir.sameness is tile_ir_verdict.Sameness.DIFFERS else PATIENCE * assemblies
+    pair = meeting(ours, theirs, (translated, original), launch.arch, most)
     one, other = (read_cubin(image).only() for image in pair)
-    ir = str(ir_verdict(ours, theirs, launch.arch))
     same = compare_code(one, other) is Sameness.IDENTICAL
     detail = f"{len(other.text)} B"
     if not same:
@@ -93,7 +96,7 @@ def compare_launch(
     return Comparison(
         IDENTICAL if same else DIFFERENT,
         detail,
-        ir=ir,
+        ir=str(ir),
         cubins={"ours": pair[0], "theirs": pair[1]},
         bytecodes={"ours": ours, "theirs": theirs},
         **facts,  # type: ignore[arg-type]

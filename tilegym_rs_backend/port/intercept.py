@@ -73,7 +73,7 @@ def install() -> None:
     import torch
 
     with patching:
-        _walked = len(sys.modules)
+        count = len(sys.modules)
         present = {
             "launch": replaced(ct.launch)[1],
             "exhaustive_search": replaced(cuda.tile.tune.exhaustive_search)[1],
@@ -95,12 +95,16 @@ def install() -> None:
                     dispatcher.__wrapped__ = wrappers[name]
             if str(names.get("__name__", "")).startswith("tilegym"):
                 _remember_in_nodes(names)
-                if ".cutile" in names["__name__"] and names.get("torch") is torch:
+                if "cutile" in names["__name__"].split(".") and names.get("torch") is torch:
                     names["torch"] = _torch()
+        _walked = count
 
 
 def install_new() -> None:
-    """Install in modules that came since the last time; where none did, this costs nothing."""
+    """Install in modules that came since the last time; where none did, this costs nothing.
+
+    Modules are counted: one that came while another one left is found at the next installation.
+    """
     if len(sys.modules) != _walked:
         install()
 

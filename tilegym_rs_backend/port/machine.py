@@ -92,11 +92,15 @@ def machine(arch: str = "sm_90", sm_count: int | None = None) -> Machine:
 class Patches:
     """Attributes replaced while at least one capture runs, each for the capturing threads alone.
 
-    ``answers`` maps a replaced attribute to the function that answers for a capturing thread; it is looked up in
-    thread-local state, so that several threads may capture at once, each for its own machine.
+    ``answers`` maps a replaced attribute to the function that answers for a capturing thread, which need not answer
+    all; it is looked up in thread-local state, so that several threads may capture at once, each for its own machine.
+
+    Args:
+        targets: yields (object, attribute, key into answers) for everything to replace.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, targets: Callable[[], Iterator[tuple[Any, str, str]]]) -> None:
+        self._targets = targets
         self._users = 0
         self._undo: list[tuple[Any, str, Callable[..., Any], bool]] = []
         self._local = threading.local()
@@ -108,20 +112,14 @@ class Patches:
         return found
 
     @contextlib.contextmanager
-    def active(
-        self, answers: dict[str, Callable[..., Any]], targets: Callable[[], Iterator[tuple[Any, str, str]]]
-    ) -> Iterator[None]:
-        """Answer the calling thread's look-ups by ``answers``.
-
-        ``targets`` yields (object, attribute, key into answers) for everything to replace; it is asked by the first
-        user only. A second capture inside one on the same thread is an error.
-        """
+    def active(self, answers: dict[str, Callable[..., Any]]) -> Iterator[None]:
+        """Answer the calling thread's look-ups by ``answers``. A second capture inside one on a thread is an error."""
         if self.answers is not None:
             raise TilegymRsError("A capture already runs on this thread: captures cannot be nested.")
         with patching:
             if self._users == 0:
                 try:
-                    for owner, attribute, key in targets():
+                    for owner, attribute, key in self._targets():
                         dispatcher, own = self._dispatcher(getattr(owner, attribute), key), attribute in vars(owner)
                         setattr(owner, attribute, dispatcher)
                         self._undo.append((owner, attribute, dispatcher, own))
@@ -142,7 +140,8 @@ class Patches:
     def _dispatcher(self, original: Callable[..., Any], key: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             answers = self.answers
-            return (call.__wrapped__ if answers is None else answers[key])(*args, **kwargs)  # type: ignore[attr-defined]
+            answer = None if answers is None else answers.get(key)
+            return (answer or call.__wrapped__)(*args, **kwargs)  # type: ignore[attr-defined]
 
         call.__wrapped__ = original  # type: ignore[attr-defined]
         setattr(call, _IN_FRONT, True)

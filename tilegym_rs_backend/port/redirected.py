@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
@@ -15,9 +16,11 @@ from .intercept import answered
 from .intercept import answering
 from .intercept import install
 from .intercept import install_new
+from .machine import patching
 from .planned import first_tensor
 
-_WRAPPED = "_tilegym_rs_wrapped"
+_made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""What was wrapped, under what it wraps and under itself; it keeps both alive, so an ``id`` is right while it lives."""
 
 
 def ported(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,23 +82,23 @@ def _redirected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wrapped(result: Any) -> Any:
-    """Wrap a result that will launch later: a function, or a module class; the same one for the same result."""
+    """Wrap a result that will launch later: a function, or a module class; once, while it is in use."""
     import torch
 
     is_class = isinstance(result, type) and issubclass(result, torch.nn.Module)
     if not is_class and (isinstance(result, (torch.nn.Module, torch.Tensor)) or not callable(result)):
         return result
-    own = getattr(result, "__dict__", {})  # a class's own, not what it inherits
-    if _WRAPPED in own:
-        return own[_WRAPPED]
-    install_new()  # modules may have come with it
-    if is_class:
-        made: Any = type(result.__name__, (result,), {"forward": _redirected(result.forward)})
-    else:
-        made = _redirected(result)
-    setattr(made, _WRAPPED, made)  # an op may return what another one returned
-    with contextlib.suppress(AttributeError, TypeError):  # of what is built in, which launches nothing
-        setattr(result, _WRAPPED, made)
+    with patching:
+        made = _made.get(id(result))
+        if made is None:
+            install_new()  # modules may have come with it
+            if is_class:
+                members = {"forward": _redirected(result.forward), "__module__": result.__module__}
+                made = type(result.__name__, (result,), members)
+            else:
+                made = _redirected(result)
+            _made[id(result)] = made
+            _made[id(made)] = made  # an op may return what another one returned
     return made
 
 

@@ -3,8 +3,8 @@
 
 A wrapper asks for the current stream, and many for the GPU's properties; torch goes through several Python functions
 for either, a sixth of the host time of a small op. So the modules of TileGym's cuTile ops hold a view of ``torch``: its
-attributes as they are at any time, but for these functions of ``torch.cuda``. Outside redirected calls those are
-called as they are, so backend ``cutile`` is not affected.
+attributes as they are at any time, but for these functions of ``torch.cuda``. Outside redirected calls, and where
+somebody else answers in torch's place (a capture), those are called as they are, through one Python function more.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
+from .machine import replaced
+
 CONSTANT = ("get_device_properties", "get_device_capability")
 """Functions of a device, whose answers do not change while a process lives."""
 
 
 def view(module: Any, **own: Any) -> Any:
     """Return what passes for a module, with its very attributes, now and later, but for those given by name."""
-    members: dict[str, Any] = {name: _answer(value) for name, value in own.items()}
-    members["__class__"] = _answer(ModuleType)  # for isinstance: cuTile Python asks it of a kernel's globals
-    members["__getattr__"] = lambda self, name: getattr(module, name)  # modules that torch imports when asked for
+    members = {
+        "__slots__": (*own, "__dict__"),  # read in C, and before the dictionary
+        "__class__": property(lambda self: ModuleType),  # for isinstance: cuTile Python asks it of a kernel's globals
+        "__getattr__": lambda self, name: getattr(module, name),  # modules that torch imports when asked for
+    }
     found = type(f"view of {module.__name__}", (), members)()
     found.__dict__ = module.__dict__
+    for name, value in own.items():
+        setattr(found, name, value)
     return found
-
-
-def _answer(value: Any) -> property:
-    return property(lambda self: value)
 
 
 def torch_view(answering: ContextVar[Any]) -> Any:
@@ -51,19 +53,20 @@ def _current_stream(answering: ContextVar[Any]) -> Callable[..., Any]:
     import torch
 
     raw_stream, current = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
+    _, own = replaced(torch.cuda.current_stream)
     streams: dict[tuple[int, int], Any] = {}
 
-    @functools.wraps(torch.cuda.current_stream)
+    @functools.wraps(own)
     def current_stream(device: Any = None) -> Any:
-        answers = answering.get()
-        if answers is None or answers.direct is None or device is not None:
-            return torch.cuda.current_stream(device)
+        answers, there = answering.get(), torch.cuda.current_stream
+        if answers is None or answers.direct is None or there is not own or device is not None:
+            return there(device)
         index = current()
         key = (index, raw_stream(index))
         try:
             return streams[key]
         except KeyError:
-            found = streams[key] = torch.cuda.current_stream()
+            found = streams[key] = own()
             return found
 
     return current_stream
@@ -73,18 +76,19 @@ def _remembered(name: str, answering: ContextVar[Any]) -> Callable[..., Any]:
     import torch
 
     current = torch._C._cuda_getDevice
+    _, own = replaced(getattr(torch.cuda, name))
     answered: dict[Any, Any] = {}
 
-    @functools.wraps(getattr(torch.cuda, name))
+    @functools.wraps(own)
     def ask(device: Any = None) -> Any:
-        answers = answering.get()
-        if answers is None or answers.direct is None:
-            return getattr(torch.cuda, name)(device)
+        answers, there = answering.get(), getattr(torch.cuda, name)
+        if answers is None or answers.direct is None or there is not own:
+            return there(device)
         key = (device, current())
         try:
             return answered[key]
         except KeyError:
-            found = answered[key] = getattr(torch.cuda, name)(device)
+            found = answered[key] = own(device)
             return found
 
     return ask

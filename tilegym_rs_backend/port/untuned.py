@@ -17,7 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from .capture import patches
-from .capture import tuner_targets
 from .tuning_caches import tuning_caches_aside
 
 
@@ -25,7 +24,7 @@ from .tuning_caches import tuning_caches_aside
 def untuned() -> Iterator[None]:
     """Let the calling thread's tuners answer with their smallest configuration, for the block."""
     answers: dict[str, Callable[..., Any]] = {"exhaustive_search": _smallest}
-    with patches.active(answers, tuner_targets), tuning_caches_aside(launches=True):
+    with patches.active(answers), tuning_caches_aside(launches=True):
         yield
 
 
