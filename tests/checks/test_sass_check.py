@@ -16,8 +16,11 @@ from elf import instruction
 
 from pytest_cutile_rs.case import Case
 from pytest_cutile_rs.checks import sass
+from pytest_cutile_rs.checks.pairs import pair
 from tilegym_rs_backend.errors import CompileError
 from tilegym_rs_backend.errors import ToolchainError
+from tilegym_rs_backend.tile_ir.verdict import Sameness
+from tilegym_rs_backend.tile_ir.verdict import Verdict
 
 CASE = Case("scale", "f16-4x64", "f16", (4, 64))
 
@@ -100,6 +103,31 @@ def test_repeats_follow_the_lengths_unless_told():
     assert check(Assembler(a=[ONE], b=[TWO])).data["launches"][0]["assemblies"] == 4
     assert check(Assembler(a=[ONE], b=[TWO]), repeat=False).data["launches"][0]["assemblies"] == 1
     assert check(Assembler(a=[ONE], b=[LONG]), repeat=True).data["launches"][0]["assemblies"] == 4
+
+
+@pytest.mark.parametrize(
+    ("same", "variant", "looked_at"), [(True, "ported", 8), (False, "ported", 4), (True, "native", 4)]
+)
+def test_ported_kernels_whose_tile_ir_says_the_same_are_given_more_tries(monkeypatch, same, variant, looked_at):
+    monkeypatch.setattr(sass, "_by_chance", lambda *_: same)
+    result = check(Assembler(a=[*[ONE] * 7, TWO], b=[TWO]), variant=variant)
+    assert result.data["launches"][0]["assemblies"] == looked_at
+    assert result.data["identical"] == (looked_at == 8)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "readable", "same", "chance"),
+    [(TWO, True, True, True), (TWO, True, False, False), (LONG, True, True, False), (TWO, False, True, False)],
+)
+def test_a_difference_is_chance_where_the_tile_ir_says_the_same(monkeypatch, theirs, readable, same, chance):
+    sameness = Sameness.EQUIVALENT if same else Sameness.DIFFERS
+    monkeypatch.setattr(sass.verdict, "compare", lambda *_, **__: Verdict(sameness))
+    if readable:
+        monkeypatch.setattr(sass, "read_kernel", lambda code: code)
+    assemble = Assembler(a=[ONE], b=[theirs])
+    [both] = pair([Launch("mine", b"a")], [Launch("peer", b"b")])
+    sides = [sass._Side(launch, "sm_90", assemble) for launch in (both.ours, both.theirs)]
+    assert sass._by_chance(both, sides, "sm_90") is chance
 
 
 def test_identical_up_to_parameter_offsets():

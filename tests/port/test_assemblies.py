@@ -62,9 +62,15 @@ def test_equal_code_and_code_of_another_length_are_not_assembled_again(assembler
 
 
 @pytest.mark.parametrize(
-    ("sameness", "most"), [(IrSameness.DIFFERS, 4), (IrSameness.EQUIVALENT, 12), (IrSameness.IDENTICAL, 12)]
+    ("sameness", "plain", "most"),
+    [
+        (IrSameness.DIFFERS, False, 4),
+        (IrSameness.EQUIVALENT, False, 12),
+        (IrSameness.IDENTICAL, False, 12),
+        (IrSameness.EQUIVALENT, True, 4),  # the parity passes are tried next
+    ],
 )
-def test_texts_that_say_the_same_are_given_more_tries(monkeypatch, sameness, most):
+def test_texts_that_say_the_same_are_given_more_tries(monkeypatch, sameness, plain, most):
     asked = []
     kernel = SimpleNamespace(text=b"code")
 
@@ -79,6 +85,6 @@ def test_texts_that_say_the_same_are_given_more_tries(monkeypatch, sameness, mos
     monkeypatch.setattr(comparison, "read_cubin", lambda image: SimpleNamespace(only=lambda: kernel))
     monkeypatch.setattr(comparison, "compare_code", lambda *_: Sameness.IDENTICAL)
     monkeypatch.setattr(comparison, "ir_verdict", lambda *_: Verdict(sameness))
-    entry = SimpleNamespace(name="k", baked=(), passes=())
+    entry = SimpleNamespace(name="k", baked=(), passes=(), plain=plain)
     found = comparison.compare_launch(None, SimpleNamespace(arch="sm_90", name="k"), entry)
     assert (found.verdict, asked) == (comparison.IDENTICAL, [most])

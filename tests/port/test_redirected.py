@@ -139,6 +139,14 @@ def test_what_an_op_returns_to_be_called_is_wrapped_once(gpu, walks, returned):
     assert walks == []
 
 
+@pytest.mark.parametrize("returned", [Layer, answers])
+def test_what_a_module_holds_is_kept_wrapped_though_nobody_else_keeps_it(gpu, walks, returned):
+    factory = returning(returned)
+    wrapped = weakref.ref(factory())
+    gc.collect()
+    assert wrapped() is factory()
+
+
 def test_what_is_wrapped_is_answered_and_nothing_else(gpu, walks):
     function, decorated = returning(answers)(), returning(twice)()
     assert (function(), decorated()) == (gpu, (gpu, gpu))  # a decorated function has the attributes of what it wraps

@@ -66,6 +66,14 @@ def test_a_view_has_the_modules_attributes_at_any_time():
         view(ModuleType("empty")).late  # noqa: B018
 
 
+def test_a_function_whose_module_holds_a_view_can_be_compiled():
+    names = {"torch": view(torch, cuda=view(torch.cuda))}
+    exec("def function(x): return torch.sin(x) + torch.ones(3)", names)
+    x = torch.arange(3.0)
+    compiled = torch.compile(names["function"], backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), x.sin() + 1)
+
+
 def test_a_view_can_be_patched(monkeypatch):
     module = ModuleType("some")
     module.other = 2

@@ -8,9 +8,6 @@ from ..tile_ir.cubin import read_cubin
 from ..tile_ir.machine_code import Sameness
 from ..tile_ir.machine_code import compare_code
 
-ASSEMBLIES = 4
-"""So many assemblies of each side are tried before a difference is reported."""
-
 
 def meeting(ours: bytes, theirs: bytes, cubins: tuple[bytes, bytes], arch: str, most: int) -> tuple[bytes, bytes]:
     """Return assemblies of two bytecodes with equal code if up to ``most`` of each side have some, else ``cubins``.

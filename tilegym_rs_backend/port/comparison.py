@@ -13,6 +13,8 @@ from ..errors import CompileError
 from ..errors import LaunchError
 from ..tile_ir import verdict as tile_ir_verdict
 from ..tile_ir.cubin import read_cubin
+from ..tile_ir.machine_code import ASSEMBLIES
+from ..tile_ir.machine_code import PATIENCE
 from ..tile_ir.machine_code import Sameness
 from ..tile_ir.machine_code import compare_code
 from ..tile_ir.machine_code import differing_instructions
@@ -20,7 +22,6 @@ from ..tile_ir.model import Function
 from ..tile_ir.printer import show
 from ..tile_ir.reader import read_module
 from ..tile_ir.verdict import Verdict
-from .assemblies import ASSEMBLIES
 from .assemblies import meeting
 from .capture import CapturedLaunch
 from .entries import Entry
@@ -29,7 +30,6 @@ from .stored import bytecode
 
 IDENTICAL = "SASS-IDENTICAL"
 DIFFERENT = "SASS-DIFFERENT"
-PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def compare_launch(
         launch: the original's.
         entry: of the crate; by default the one of the launch's key, made if need be.
         assemblies: how often each side is assembled before a difference is reported; ``PATIENCE`` times as often
-            where the Tile IR says the same, so that a difference of as many instructions is likely chance.
+            where the Tile IR says the same, unless the parity passes are still to be tried.
     """
     try:
         theirs = bytecode(launch)
@@ -85,7 +85,8 @@ def compare_launch(
     except (CompileError, LaunchError) as error:
         return Comparison("NOT-COMPILED", str(error), **facts)  # type: ignore[arg-type]
     ir = ir_verdict(ours, theirs, launch.arch)
-    most = assemblies if ir.sameness is tile_ir_verdict.Sameness.DIFFERS else PATIENCE * assemblies
+    patient = not entry.plain and ir.sameness is not tile_ir_verdict.Sameness.DIFFERS
+    most = assemblies * (PATIENCE if patient else 1)
     pair = meeting(ours, theirs, (translated, original), launch.arch, most)
     one, other = (read_cubin(image).only() for image in pair)
     same = compare_code(one, other) is Sameness.IDENTICAL

@@ -20,6 +20,7 @@ from typing import Any
 from .. import progress
 from ..errors import CompileError
 from ..progress import Heartbeat
+from ..tile_ir.machine_code import ASSEMBLIES
 from ..toolchain.toolkit import TILEIRAS_VERSION
 from . import files
 from . import hostside
@@ -28,7 +29,6 @@ from . import residual
 from . import selfcheck
 from .ahead import Job
 from .ahead import made_ahead
-from .assemblies import ASSEMBLIES
 from .cached import generation
 from .comparison import IDENTICAL
 from .comparison import compile_both

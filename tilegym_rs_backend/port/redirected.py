@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import weakref
 from collections.abc import Callable
 from itertools import chain
@@ -21,6 +22,8 @@ from .planned import first_tensor
 
 _made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """What was wrapped, under what it wraps and under itself; it keeps both alive, so an ``id`` is right while it lives."""
+_kept: list[Any] = []
+"""Of what was wrapped that which wraps a module's own function or class: it may be asked for at every step."""
 
 
 def ported(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,7 +102,15 @@ def _wrapped(result: Any) -> Any:
                 made = _redirected(result)
             _made[id(result)] = made
             _made[id(made)] = made  # an op may return what another one returned
+            if _is_its_modules(result):
+                _kept.append(made)
     return made
+
+
+def _is_its_modules(result: Any) -> bool:
+    """Whether a module holds this function or class under its name, and so keeps it alive."""
+    module = sys.modules.get(getattr(result, "__module__", None) or "")
+    return result is getattr(module, getattr(result, "__qualname__", ""), None)
 
 
 def implementation(op: str) -> Callable[..., Any]:
@@ -109,8 +120,6 @@ def implementation(op: str) -> Callable[..., Any]:
         NotImplementedError: TileGym has no cuTile implementation of it.
         ToolchainError: cuda-tile is missing or of another version than the one that was tested.
     """
-    import sys
-
     from .installed import check_cuda_tile
     from .installed import import_tilegym
 

@@ -24,7 +24,8 @@ CONSTANT = ("get_device_properties", "get_device_capability")
 def view(module: Any, **own: Any) -> Any:
     """Return what passes for a module, with its very attributes, now and later, but for those given by name."""
     members = {
-        "__slots__": (*own, "__dict__"),  # read in C, and before the dictionary
+        # The names are read in C, and before the dictionary; torch.compile refers to a module weakly.
+        "__slots__": (*own, "__dict__", "__weakref__"),
         "__class__": property(lambda self: ModuleType),  # for isinstance: cuTile Python asks it of a kernel's globals
         "__getattr__": lambda self, name: getattr(module, name),  # modules that torch imports when asked for
     }

@@ -8,6 +8,10 @@ import enum
 from tilegym_rs_backend.tile_ir.cubin import CubinKernel
 
 INSTRUCTION_BYTES = 16
+ASSEMBLIES = 4
+"""tileiras is not deterministic: so many assemblies of each side are compared before a difference is reported."""
+PATIENCE = 3
+"""Times as many where the Tile IR says the same: then a difference of as many instructions is likely chance."""
 # In the 128-bit encoding since sm_70: operand form in bits 9-11; a constant operand has its word offset in bits 40-53
 # and its bank in bits 54-58.
 _CONSTANT_FORMS = (3, 5)
