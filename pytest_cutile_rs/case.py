@@ -47,8 +47,6 @@ class Case:
         raises: a regular expression; the op must refuse the call with a text that matches.
         structural: whether Tile IR and machine code are compared too. A case that differs from another in its data
             alone is not: it would compile the same kernel again.
-        code_differs: why the machine code of a translation is not its original's here; the difference is then reported
-            and does not fail, and its absence does.
         no_information_ok: an all-NaN reference is what this case is about.
     """
 
@@ -64,7 +62,6 @@ class Case:
     raises: str = ""
     structural: bool = True
     no_information_ok: bool = False
-    code_differs: str = ""
 
     @property
     def checks(self) -> tuple[str, ...]:
