@@ -27,7 +27,7 @@ from tilegym_rs_backend.errors import CompileError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 KEPT_BYTES = 1 << 30
-_OUT_OF_MEMORY = "(?i)out of memory|failed to allocate memory|CUDA error 2\\b|_ALLOC_FAILED"
+_OUT_OF_MEMORY = "(?i)out of memory|failed to allocate memory|_ALLOC_FAILED"
 _DEVICES = Path("/dev")  # a container has the nodes of its own GPUs there; /proc shows the host's
 
 

@@ -84,7 +84,6 @@ def like(tensor: torch.Tensor, memory: torch.Tensor, begin: int) -> torch.Tensor
     return whole.as_strided(tensor.shape, tensor.stride(), begin // item + tensor.storage_offset())
 
 
-@functools.cache
 def _allocating() -> dict[Any, tuple[str, bool]]:
     """torch's allocating functions: their names, and whether they fill what they return."""
     import torch
@@ -105,6 +104,8 @@ def _banding() -> Callable[[Bands], AbstractContextManager[Any]]:
     import torch
     from torch.overrides import TorchFunctionMode
 
+    allocating = _allocating()
+
     class Banding(TorchFunctionMode):
         def __init__(self, bands: Bands) -> None:
             super().__init__()
@@ -114,11 +115,11 @@ def _banding() -> Callable[[Bands], AbstractContextManager[Any]]:
             self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
             plain = func(*args, **(kwargs or {}))
-            if func not in _allocating() or "out" in (kwargs or {}) or not isinstance(plain, torch.Tensor):
+            if func not in allocating or "out" in (kwargs or {}) or not isinstance(plain, torch.Tensor):
                 return plain
             if plain.is_meta or plain.layout != torch.strided or plain.requires_grad or not plain.numel():
                 return plain
-            name, keep = _allocating()[func]
+            name, keep = allocating[func]
             return self.bands.around(plain, f"the output of {name}", keep=keep)
 
     return Banding

@@ -99,10 +99,11 @@ def check(
 
     if variant not in VARIANTS:
         raise ValueError(f"variant is one of {VARIANTS}, not {variant!r}")
+    ported = variant == "ported"
     if not ours and not theirs:
         return result(NOT_RUN, "neither side launches a kernel")
     if not ours or not theirs:
-        status = FAIL if not ours or variant == "ported" else NOT_RUN
+        status = FAIL if not ours or ported else NOT_RUN
         return result(status, f"only one side launches a kernel: {count_difference(ours, theirs)}")
     assembler = assemble or _assemble
     rows: list[dict[str, Any]] = []
@@ -119,23 +120,22 @@ def check(
                 return result(status, f"{whose} kernel {name} cannot be assembled for {arch}", details=str(error))
             except ToolchainError as error:
                 return result(NOT_RUN, str(error))
-        ported = variant == "ported"
-        sameness, count = _compare(sides[0], sides[1], ported if repeat is None else repeat, repeat is None)
+        sameness, count = _compare(*sides, repeat=ported if repeat is None else repeat, decide=repeat is None)
         if ported and repeat is None and sameness is Sameness.DIFFERENT and _by_chance(both, sides, arch):
-            sameness, count = _compare(sides[0], sides[1], True, False, PATIENCE * ASSEMBLIES)
+            sameness, count = _compare(*sides, repeat=True, decide=False, most=PATIENCE * ASSEMBLIES)
         launch_differences = both.launch_differences()
         launches_equal = launches_equal and not launch_differences
         rows.append(_row(both, sides, sameness, count, launch_differences))
         if sameness is not Sameness.IDENTICAL:
             sentences.append(_sentence(both, sides, sameness))
-        if variant == "ported":
+        if ported:
             sentences.extend(f"{both.ours.name}: {text}" for text in launch_differences)
     data = {"launches": rows, "launch_counts": [len(ours), len(theirs)], "identical": all(r["identical"] for r in rows)}
     if not sentences:
         size = sum(row["ours"]["text_bytes"] for row in rows)
         what = "grid and hints equal" if launches_equal else "launches differ in grid or hints"
         return result(PASS, f"SASS-IDENTICAL {', '.join(r['theirs']['kernel'] for r in rows)} ({size} B; {what})", data)
-    return result(FAIL if variant == "ported" else PASS, "; ".join(sentences), data)
+    return result(FAIL if ported else PASS, "; ".join(sentences), data)
 
 
 def _assemble(bytecode: bytes, arch: str, *, fresh: bool = False) -> bytes:
@@ -155,7 +155,7 @@ def _by_chance(both: Pair, sides: Sequence[_Side], arch: str) -> bool:
     return verdict.compare(mine, peer, arch, ordered=True).sameness is not verdict.Sameness.DIFFERS
 
 
-def _compare(ours: _Side, theirs: _Side, repeat: bool, decide: bool, most: int = ASSEMBLIES) -> tuple[Sameness, int]:
+def _compare(ours: _Side, theirs: _Side, *, repeat: bool, decide: bool, most: int = ASSEMBLIES) -> tuple[Sameness, int]:
     """The closest sameness of any two assemblies, and how many of each side were looked at."""
     best = compare_code(ours.kernel(0), theirs.kernel(0))
     if decide and not repeat:

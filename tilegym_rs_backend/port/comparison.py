@@ -133,4 +133,4 @@ def kernel_of(file: Path) -> Function | None:
 
 def kernel_in(code: bytes) -> Function:
     """Return the kernel of a bytecode."""
-    return next(function for function in read_module(code).functions if function.is_entry)
+    return read_module(code).entry()
